@@ -1,0 +1,41 @@
+# Two commands are enough: `make run` and `make test`. Both set up .venv on their first use.
+.DEFAULT_GOAL := help
+.PHONY: help run test check optimality benchmark clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# The first interpreter that is new enough; override with `make PYTHON=python3.12 …`.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/make \1\t\2/' | expand -t 18
+
+run: $(READY)  ## schedule one example round of 30 clients and print it
+	@$(BIN)/fedteddi example | $(BIN)/fedteddi schedule -
+
+test: check  ## the whole suite, with the checks
+	$(BIN)/pytest -n 2
+
+check: $(READY)  ## format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+optimality: $(READY)  ## regenerate docs/optimality.md (about 10 minutes)
+	$(BIN)/python benchmarks/optimality.py --write docs/optimality.md
+
+benchmark: $(READY)  ## time one decision for 30 to 1,000,000 clients
+	$(BIN)/python benchmarks/scheduling.py
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+
+# Re-made only when what it installs has changed.
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found on PATH; set PYTHON=…" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,207 @@
+"""The command line: parses arguments, prints answers. Everything else is in the library."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import fedteddi
+from fedteddi.errors import InputError
+from fedteddi.protocol.answer import answer_round
+from fedteddi.protocol.example import example_round
+from fedteddi.protocol.reports import Round, read_round, reports_schema, write_round
+from fedteddi.schedulers.laws import check_scheduler, fault_place
+from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
+from fedteddi.schedulers.schedule import Schedule, Scheduler, schedule_faults
+from fedteddi.terminal import print_answer, print_bibtex, print_laws, print_schedulers, say, stdout_to_stderr
+from fedteddi.wireless.radio import Radio
+
+# Far beyond any real round (a million clients take about 1 GB), small enough not to exhaust the machine.
+MAX_INPUT_BYTES = 2 * 1024**3
+
+app = typer.Typer(
+    name="fedteddi",
+    help="Federated edge learning on changing data: who uploads, and with how much bandwidth.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line; bad input ends in one sentence on stderr and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        say("error", str(error))
+        sys.exit(2)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"fedteddi {fedteddi.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _complete_scheduler(incomplete: str) -> list[str]:
+    return [name for name in scheduler_names() if name.startswith(incomplete)]
+
+
+SchedulerName = Annotated[
+    str,
+    typer.Option(
+        "--scheduler",
+        "-s",
+        help="A rule by name (see 'fedteddi schedulers') or your own as file.py:Class.",
+        autocompletion=_complete_scheduler,
+    ),
+]
+OptionList = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", "-o", help="An option of the rule as key=value; may be repeated.", metavar="K=V"
+    ),
+]
+
+
+@app.command()
+def schedulers(
+    cite: Annotated[bool, typer.Option("--cite", help="Print the BibTeX of all rules instead.")] = False,
+) -> None:
+    """List the scheduling rules, what they need, their options, and where they come from."""
+    found = {name: find_scheduler(name) for name in scheduler_names()}
+    if cite:
+        print_bibtex(found.values())
+    else:
+        print_schedulers(found)
+
+
+@app.command()
+def example(
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another round.")] = 0,
+    round: Annotated[int, typer.Option(min=1, help="Which round of the frame.")] = 1,
+    rounds_in_frame: Annotated[int, typer.Option(min=1, help="How many rounds the frame has.")] = 300,
+    deadline: Annotated[float, typer.Option(help="Seconds until every upload must be done.")] = 1.0,
+) -> None:
+    """Print an example round as JSON: the paper's 30 CIFAR-10 clients, 12 of which just met new classes."""
+    view = example_round(seed, round=round, rounds_in_frame=rounds_in_frame, deadline_s=deadline)
+    print(write_round(view, Radio(), with_needed_hz=False), end="")
+
+
+@app.command()
+def schedule(
+    reports: Annotated[
+        str | None,
+        typer.Argument(
+            help="A JSON file with one round's reports; - reads standard input.", show_default=False
+        ),
+    ] = None,
+    scheduler: SchedulerName = "fedteddi",
+    option: OptionList = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the rule's random choices.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of the reports and exit.")
+    ] = False,
+) -> None:
+    """Decide one round: who uploads, and with how much bandwidth.
+
+    Try it: fedteddi example | fedteddi schedule -
+    """
+    if schema:
+        print(reports_schema(), end="")
+        return
+    if reports is None:
+        raise InputError(
+            "REPORTS is missing: give a JSON file, or - for standard input; 'fedteddi example' makes one"
+        )
+    round = read_round(_read(reports))
+    rule = make_scheduler(scheduler, **_parse_options(option or []))
+    answer = answer_round(round, rule, _decide(rule, round, seed), seed)
+    for warning in answer.warnings:
+        say("warning", warning)
+    if as_json:
+        print(json.dumps(answer.as_json(), indent=2, allow_nan=False))
+    else:
+        print_answer(round.view, answer)
+
+
+@app.command()
+def check(
+    scheduler: Annotated[
+        str,
+        typer.Argument(
+            help="A rule by name, or your own as file.py:Class.", autocompletion=_complete_scheduler
+        ),
+    ],
+    option: OptionList = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How many random rounds to try.")] = 40,
+) -> None:
+    """Try the laws every scheduler must keep on a rule, and print what it breaks (exit code 1)."""
+    rule = make_scheduler(scheduler, **_parse_options(option or []))
+    with stdout_to_stderr():
+        broken = check_scheduler(rule, rounds)
+    print_laws(rule.name, broken, rounds)
+    if broken:
+        raise typer.Exit(1)
+
+
+def _decide(rule: Scheduler, round: Round, seed: int) -> Schedule:
+    """Ask the rule; a foreign one may print, raise or answer nonsense, and none of that may pass for ours."""
+    try:
+        with stdout_to_stderr():
+            chosen = rule.select(round.view, np.random.default_rng(seed))
+            faults = schedule_faults(round.view, chosen)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{rule.name} raised {type(error).__name__}: {error}{fault_place(error)};"
+            " try 'fedteddi check' on it"
+        ) from error
+    if faults:
+        raise InputError(f"{rule.name} gave an impossible schedule: {faults[0]}; try 'fedteddi check' on it")
+    return chosen
+
+
+def _read(reports: str) -> str:
+    try:
+        with sys.stdin.buffer if reports == "-" else Path(reports).open("rb") as file:
+            content = file.read(MAX_INPUT_BYTES + 1)
+    except OSError as error:
+        raise InputError(
+            f"{reports} cannot be read ({error.strerror}): give a JSON file, or - for standard input"
+        ) from None
+    if len(content) > MAX_INPUT_BYTES:
+        raise InputError(f"{reports} is larger than 2 GiB: that is not one round's reports")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{reports} is not UTF-8 text: give a JSON file") from None
+
+
+def _parse_options(given: list[str]) -> dict[str, Any]:
+    """Turn key=value words into options; a value that is no JSON literal is taken as text."""
+    options: dict[str, Any] = {}
+    for word in given:
+        key, equals, value = word.partition("=")
+        if not equals or not key.isidentifier():
+            raise InputError(f"--option {word!r}: write it as key=value, such as search=refined")
+        if key in options:
+            raise InputError(f"--option {key} is given twice: keep one")
+        try:
+            options[key] = json.loads(value)
+        except (ValueError, RecursionError):
+            options[key] = value
+    return options

@@ -1,0 +1,52 @@
+"""The one error that means "what you gave us cannot be used": it names the value and the remedy."""
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Bad input: a report, an option or a file. The command line prints it in one line and exits with 2."""
+
+
+def nearest_hint(word: str, known: Iterable[str]) -> str:
+    """Return " (did you mean 'x'?)" for the most similar known word, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not one of the named choices."""
+    if value not in choices:
+        hint = nearest_hint(value, choices) if isinstance(value, str) else ""
+        raise InputError(f"{field}={shown(value)}: choose one of {', '.join(choices)}{hint}")
+
+
+def check_number(
+    field: str,
+    value: object,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    whole: bool = False,
+) -> None:
+    """Refuse anything but a finite number (a whole one, if asked) inside the given range."""
+    kind = numbers.Integral if whole else numbers.Real
+    usable = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    if usable and value >= at_least and value > above and value <= at_most:
+        return
+    limits = [f"at least {at_least:g}"] if at_least > -math.inf else []
+    limits += [f"above {above:g}"] if above > -math.inf else []
+    limits += [f"at most {at_most:g}"] if at_most < math.inf else []
+    raise InputError(
+        f"{field}={shown(value)}: give a {'whole' if whole else 'finite'} number"
+        + (f" {' and '.join(limits)}" if limits else "")
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value as it should appear in a message: short, and numpy's numbers as plain ones."""
+    text = repr(value.item() if isinstance(value, numbers.Number) and hasattr(value, "item") else value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,1 @@
+"""How data differ: between clients (divergence), between frames (drift), and inside a batch (variance)."""

@@ -1,0 +1,20 @@
+"""Keyed randomness: every draw belongs to a cause and a place in time, never to a sequence of calls.
+
+So a change of scheduler changes nothing else, and a run's outcome does not depend on what ran beside it.
+"""
+
+from typing import Literal, get_args
+
+import numpy as np
+
+Cause = Literal["positions", "channel", "delay", "arrival", "batches", "dropout", "scheduler", "estimates"]
+# A cause's place in this list is part of every key: append new ones at the end.
+_CAUSE_NUMBER = {cause: number for number, cause in enumerate(get_args(Cause))}
+
+
+def keyed_rng(
+    seed: int, cause: Cause, *, frame: int = 0, round: int = 0, client: int = 0, step: int = 0
+) -> np.random.Generator:
+    """Return the generator of one (seed, cause, frame, round, client, step)."""
+    key = (seed, _CAUSE_NUMBER[cause], frame, round, client, step)
+    return np.random.default_rng(np.random.SeedSequence(key))

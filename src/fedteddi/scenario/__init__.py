@@ -1,0 +1,1 @@
+"""What data arrives, when and where."""

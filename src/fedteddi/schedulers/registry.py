@@ -1,0 +1,114 @@
+"""Finding rules: built in by name, installed by entry point, or ad hoc as `my_rule.py:MyRule`."""
+
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.schedulers import rules
+from fedteddi.schedulers.schedule import Scheduler
+
+ENTRY_POINT_GROUP = "fedteddi.schedulers"
+
+
+@cache
+def built_in() -> dict[str, type[Scheduler]]:
+    """Return the rules of this package by name: every class in `rules/` that has a name of its own."""
+    found: dict[str, type[Scheduler]] = {}
+    for module in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(value) and value.__module__ == module.name and "name" in vars(value):
+                found[value.name] = value
+    # The paper's rule first, then the rivals by name.
+    return dict(sorted(found.items(), key=lambda item: (item[0] != "fedteddi", item[0])))
+
+
+def scheduler_names() -> list[str]:
+    """Return every name that `make_scheduler` knows: built-in rules, then installed ones."""
+    installed = sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP))
+    return [*built_in(), *(name for name in installed if name not in built_in())]
+
+
+def find_scheduler(name: str) -> type[Scheduler]:
+    """Return the class of a rule: a name, or `path/to/file.py:Class` (this runs the file)."""
+    if name in built_in():
+        return built_in()[name]
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        if entry.name == name:
+            return _checked(_import(entry.load, f"the entry point {name!r}"), name)
+    if ":" in name:
+        return _from_file(name)
+    raise InputError(
+        f"no scheduler is called {shown(name)}{nearest_hint(name, scheduler_names())}: known are"
+        f" {', '.join(scheduler_names())}, or give your own as file.py:Class"
+    )
+
+
+def make_scheduler(name: str, **options: Any) -> Scheduler:
+    """Make a rule by name with its options, such as `make_scheduler("fedteddi", search="refined")`."""
+    rule = find_scheduler(name)
+    known = option_defaults(rule)
+    for option in options:
+        if known is not None and option not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise InputError(f"{name} has no option {shown(option)}{nearest_hint(option, known)}: {has}")
+    try:
+        return rule(**options)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{name} could not be made: {type(error).__name__}: {error}") from error
+
+
+def option_defaults(rule: type[Scheduler]) -> dict[str, object] | None:
+    """Return a rule's options and their defaults; None if it takes anything."""
+    if dataclasses.is_dataclass(rule):
+        return {f.name: f.default for f in dataclasses.fields(rule) if f.init}
+    parameters = inspect.signature(rule).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default for p in parameters}
+
+
+def _from_file(name: str) -> type[Scheduler]:
+    file, _, class_name = name.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"{shown(name)}: there is no file {shown(file)}; give path/to/file.py:Class")
+    # Under a name of its own, so that dataclasses and pickling in the file work.
+    module_name = f"fedteddi_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{shown(file)} is not a Python file: give path/to/file.py:Class")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    _import(lambda: spec.loader.exec_module(module), str(path))  # type: ignore[union-attr]
+    if not hasattr(module, class_name):
+        classes = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module_name]
+        raise InputError(
+            f"{path} has no class {shown(class_name)}{nearest_hint(class_name, classes)}:"
+            f" it has {', '.join(classes) or 'none'}"
+        )
+    return _checked(getattr(module, class_name), name)
+
+
+def _import(load: Any, what: str) -> Any:
+    try:
+        return load()
+    except Exception as error:
+        raise InputError(f"{what} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def _checked(rule: Any, name: str) -> type[Scheduler]:
+    if not inspect.isclass(rule) or not callable(getattr(rule, "select", None)):
+        raise InputError(f"{name} is not a scheduler: it needs to be a class with select(self, view, rng)")
+    if not isinstance(getattr(rule, "name", None), str):
+        raise InputError(f'{name} has no name: add name = "my-rule" to the class')
+    return rule

@@ -1,0 +1,84 @@
+"""Fed-CBS: draw clients one by one so that the pooled data come out class-balanced."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedteddi.errors import check_number
+from fedteddi.heterogeneity.mixes import pooled_mix
+from fedteddi.schedulers.admission import BandOptions, granted
+from fedteddi.schedulers.references import FED_CBS, Reference
+from fedteddi.schedulers.schedule import Schedule
+from fedteddi.schedulers.view import RoundView
+
+QCID_FLOOR = 1e-8  # a perfectly balanced set would otherwise divide by zero
+
+
+def qcid(num_samples: np.ndarray, mix: np.ndarray) -> float:
+    """Return the quadratic class-imbalance degree of a set: Σ_c (Σ_n D_n p_n^(c)/Σ D − 1/C)².
+
+    `mix` [n, C] is over the C classes seen so far. The same as Σ_{n,m} D_n D_m ⟨p_n, p_m⟩/(Σ D)² − 1/C,
+    the form a server can compute from encrypted inner products.
+    """
+    return float(imbalance(pooled_mix(num_samples, mix)))
+
+
+def imbalance(shares: np.ndarray) -> np.ndarray:
+    """Return the squared distance of class shares [..., C] from the uniform mix, [...]."""
+    return np.asarray(((shares - 1.0 / shares.shape[-1]) ** 2).sum(axis=-1))
+
+
+def first_log_weight(
+    alone_qcid: np.ndarray, round: int, times_scheduled: np.ndarray, exploration: float
+) -> np.ndarray:
+    """Return log(1/QCID({n}) + exploration·√(3 ln k / (2 T_n))), [n], T_n = max(times scheduled, 1)."""
+    bonus = exploration * np.sqrt(3.0 * np.log(round) / (2.0 * np.maximum(times_scheduled, 1)))
+    return np.asarray(np.log(1.0 / np.maximum(alone_qcid, QCID_FLOOR) + bonus))
+
+
+def later_log_weight(joint_qcid: np.ndarray, draw: int) -> np.ndarray:
+    """Return log(1/QCID(M ∪ n)^m), [n], for the m-th draw (m ≥ 2)."""
+    return np.asarray(-draw * np.log(np.maximum(joint_qcid, QCID_FLOOR)))
+
+
+def draw_one(log_weight: np.ndarray, rng: np.random.Generator) -> int:
+    """Draw a position with probability ∝ exp(log_weight): the largest after adding Gumbel noise."""
+    return int(np.argmax(log_weight + rng.gumbel(size=len(log_weight))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedCBS(BandOptions):
+    """Drawn one by one, likelier the more class-balanced the set becomes (QCID), until the band is full."""
+
+    name: ClassVar[str] = "fed-cbs"
+    reference: ClassVar[Reference] = FED_CBS
+
+    exploration: float = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("exploration", self.exploration, at_least=0)
+
+    def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
+        """Draw clients among those that still fit, until nobody does."""
+        left = view.schedulable
+        counts = view.num_samples[left, None] * view.data_mix[left][:, view.classes_seen]  # [n, C]
+        held, held_total, used_hz = np.zeros(counts.shape[1]), 0, 0.0
+        members: list[int] = []
+        while True:
+            fits = view.needed_hz[left] <= view.total_hz - used_hz
+            left, counts = left[fits], counts[fits]
+            if len(left) == 0:
+                return granted(view, np.array(members, dtype=np.intp), self.spare_band)
+            joint = imbalance((held + counts) / (held_total + view.num_samples[left])[:, None])  # [n]
+            if members:
+                weight = later_log_weight(joint, len(members) + 1)
+            else:
+                weight = first_log_weight(joint, view.round, view.times_scheduled[left], self.exploration)
+            drawn = draw_one(weight, rng)
+            members.append(int(left[drawn]))
+            held = held + counts[drawn]
+            held_total += int(view.num_samples[left[drawn]])
+            used_hz += float(view.needed_hz[left[drawn]])
+            left, counts = np.delete(left, drawn), np.delete(counts, drawn, axis=0)

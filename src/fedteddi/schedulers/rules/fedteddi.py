@@ -1,0 +1,95 @@
+"""FedTeddi: favour clients whose data drifted, while the set as a whole mirrors the target mix."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+
+from fedteddi.errors import check_choice, check_number
+from fedteddi.heterogeneity.drift import temporal_drift
+from fedteddi.heterogeneity.mixes import pooled_mix, uniform_mix
+from fedteddi.heterogeneity.objective import Objective, drift_weight
+from fedteddi.schedulers.admission import BandOptions, granted
+from fedteddi.schedulers.references import FEDTEDDI, Reference
+from fedteddi.schedulers.schedule import Admission, Schedule, Trace
+from fedteddi.schedulers.search.exact import exact
+from fedteddi.schedulers.search.greedy import OnNoFit, greedy
+from fedteddi.schedulers.search.problem import SearchProblem
+from fedteddi.schedulers.search.refined import refined
+from fedteddi.schedulers.view import RoundView
+
+Target = Literal["global", "uniform"]
+Search = Literal["greedy", "refined", "exact"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedTeddi(BandOptions):
+    """Lowest P3 = sampling variance + collective divergence − λ_k × temporal drift, within the band."""
+
+    name: ClassVar[str] = "fedteddi"
+    reference: ClassVar[Reference] = FEDTEDDI
+
+    lambda0: float = 2.0
+    on_no_fit: OnNoFit = "skip"
+    target: Target = "global"
+    search: Search = "greedy"
+    exact_time_limit_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("lambda0", self.lambda0, at_least=0)
+        check_choice("on_no_fit", self.on_no_fit, get_args(OnNoFit))
+        check_choice("target", self.target, get_args(Target))
+        check_choice("search", self.search, get_args(Search))
+        check_number("exact_time_limit_s", self.exact_time_limit_s, above=0)
+
+    def objective(self, view: RoundView) -> Objective:
+        """Return P3 of this round as this rule weighs it."""
+        everyone = self.target == "global"
+        return Objective(
+            num_samples=view.num_samples,
+            batch_mix=view.batch_mix,
+            drift=temporal_drift(view.data_mix, view.previous_data_mix, view.class_norm),
+            target_mix=pooled_mix(view.num_samples, view.batch_mix)
+            if everyone
+            else uniform_mix(view.classes_seen),
+            class_norm=view.class_norm,
+            gradient_std=view.gradient_std,
+            batch_size=view.batch_size,
+            drift_weight=drift_weight(self.lambda0, view.round, view.rounds_in_frame),
+        )
+
+    def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
+        """Search for the set with the lowest P3 and give each member its B*."""
+        objective = self.objective(view)
+        problem = SearchProblem.build(
+            objective, clients=view.schedulable, needed_hz=view.needed_hz, total_hz=view.total_hz
+        )
+        if self.search == "exact":
+            found = exact(problem, rng, self.exact_time_limit_s)
+        elif self.search == "refined":
+            found = refined(problem, rng)
+        else:
+            found = greedy(problem, self.on_no_fit, rng)
+        clients = problem.clients[found.members]
+        trace = Trace(admissions=_admissions(view, objective, clients), stopped=found.stopped)
+        return granted(view, clients, self.spare_band, trace=trace, bound=found.bound)
+
+
+def _admissions(view: RoundView, objective: Objective, clients: np.ndarray) -> tuple[Admission, ...]:
+    """Retell how P3 changed as the clients joined, one by one."""
+    admissions, before = [], None
+    left_hz = view.total_hz - np.cumsum(view.needed_hz[clients])
+    for count, client in enumerate(clients, start=1):
+        now = objective.terms(clients[:count])
+        admissions.append(
+            Admission(
+                client=int(client),
+                variance_change=now.variance - before.variance if before else None,
+                divergence_change=now.divergence - before.divergence if before else None,
+                drift_change=now.drift - before.drift if before else None,
+                left_hz=float(left_hz[count - 1]),
+            )
+        )
+        before = now
+    return tuple(admissions)

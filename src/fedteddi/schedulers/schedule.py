@@ -1,0 +1,76 @@
+"""`Schedule`: who uploads and with how much bandwidth, and the story of how it came about."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from fedteddi.schedulers.view import RoundView
+
+# The band may be overspent by rounding only.
+BAND_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """What one admitted client changed in P3. The first has nothing to compare with: None."""
+
+    client: int
+    variance_change: float | None
+    divergence_change: float | None
+    drift_change: float | None
+    left_hz: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """The admissions in order, and why the search ended."""
+
+    admissions: tuple[Admission, ...]
+    stopped: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """S, in order of admission, and each member's bandwidth."""
+
+    clients: tuple[int, ...]
+    bandwidth_hz: tuple[float, ...]
+    trace: Trace | None = None
+    bound: float | None = None  # no set within the band has a lower P3; from the exact search
+
+
+@runtime_checkable
+class Scheduler(Protocol):
+    """A rule: anything with a name and this method. `needs` may name "loss" and "update_norm"."""
+
+    name: str
+
+    def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
+        """Choose who uploads, and with how much bandwidth; all chance comes from `rng`."""
+        ...
+
+
+def schedule_faults(view: RoundView, schedule: Schedule) -> list[str]:
+    """Return what makes this schedule impossible, in words; nothing if it can be carried out."""
+    clients, granted = schedule.clients, schedule.bandwidth_hz
+    if len(clients) != len(granted):
+        return [f"{len(clients)} clients but {len(granted)} bandwidths"]
+    faults = []
+    if any(not isinstance(n, int | np.integer) or isinstance(n, bool) for n in clients):
+        return ["clients are not whole numbers"]
+    unknown = [int(n) for n in clients if not 0 <= n < view.num_clients]
+    if unknown:
+        return [f"client {unknown[0]} does not exist: there are {view.num_clients}, counted from 0"]
+    if len(set(clients)) < len(clients):
+        twice = next(n for n in clients if clients.count(n) > 1)
+        faults.append(f"client {twice} is scheduled more than once")
+    for n, hz in zip(clients, granted, strict=True):
+        if not np.isfinite(view.needed_hz[n]):
+            faults.append(f"client {n} is scheduled but cannot meet the deadline")
+        elif not hz >= view.needed_hz[n] * (1 - BAND_TOLERANCE):
+            faults.append(f"client {n} got {hz:.6g} Hz but needs {view.needed_hz[n]:.6g}")
+    spent = float(np.sum(granted))
+    if not spent <= view.total_hz * (1 + BAND_TOLERANCE):
+        faults.append(f"{spent:.6g} Hz are given away, but the band has {view.total_hz:.6g}")
+    return faults

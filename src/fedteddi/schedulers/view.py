@@ -1,0 +1,216 @@
+"""`RoundView`: everything a scheduler may know about one round, checked once, then read-only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedteddi.errors import InputError, check_number, shown
+
+# Shares that travelled as rounded decimals or in single precision still count as summing to 1.
+MIX_TOLERANCE = 1e-6
+# Counts beyond 2^53 are no longer exact as floats, and no client has seen that many samples.
+MAX_COUNT = 2**53
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundView:
+    """One round as the server sees it before it chooses. N clients reported, C classes exist.
+
+    Arrays are checked, not copied, and read-only from here on. An error names the field and the client.
+    """
+
+    frame: int  # l, from 0
+    round: int  # k = 1..K_l
+    rounds_in_frame: int  # K_l
+    batch_size: int  # b
+    total_hz: float  # B
+    num_samples: np.ndarray  # D_n, [N]
+    batch_mix: np.ndarray  # p_{n,l,k}: class shares of the round's τ·b training samples, [N, C]
+    data_mix: np.ndarray  # p_{n,l}: class shares of the client's whole data, [N, C]
+    previous_data_mix: np.ndarray  # p_{n,l−1}, [N, C]; equal to data_mix for a client without a past
+    needed_hz: np.ndarray  # B*_n, [N]; inf = cannot meet the deadline
+    channel_gain: np.ndarray  # |H_n|², [N]
+    times_scheduled: np.ndarray  # in this frame, [N]
+    gradient_std: float  # σ
+    class_norm: np.ndarray  # L^(c), [C]
+    loss: np.ndarray | None = None  # of w_{k−1} on the client's first batch, [N]; only if the rule asks
+    update_norm: np.ndarray | None = None  # ‖w_n − w_{k−1}‖, [N]; only if the rule asks
+    # [C]; left out: every class with a positive share now or before.
+    classes_seen: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    compute_s: np.ndarray | None = None  # t_cp, [N]
+    deadline_s: float | None = None  # T_max
+    model_bits: float | None = None  # D_s
+
+    def __post_init__(self) -> None:
+        check_number("frame", self.frame, at_least=0, whole=True)
+        check_number("rounds_in_frame", self.rounds_in_frame, at_least=1, whole=True)
+        check_number("round", self.round, at_least=1, whole=True)
+        if self.round > self.rounds_in_frame:
+            raise InputError(
+                f"round={self.round} lies beyond rounds_in_frame={self.rounds_in_frame}: rounds count from 1"
+            )
+        check_number("batch_size", self.batch_size, at_least=1, whole=True)
+        check_number("total_hz", self.total_hz, above=0)
+        check_number("gradient_std", self.gradient_std, at_least=0)
+        if self.deadline_s is not None:
+            check_number("deadline_s", self.deadline_s, above=0)
+        if self.model_bits is not None:
+            check_number("model_bits", self.model_bits, above=0)
+
+        num_samples = _array("num_samples", self.num_samples, 1)
+        if len(num_samples) == 0:
+            raise InputError("num_samples is empty: a round needs at least one client's report")
+        class_norm = _array("class_norm", self.class_norm, 1)
+        if len(class_norm) == 0:
+            raise InputError("class_norm is empty: give one norm for every class")
+        clients, classes = len(num_samples), len(class_norm)
+
+        self._keep("num_samples", _counts("num_samples", num_samples, clients, at_least=1))
+        self._keep("times_scheduled", _counts("times_scheduled", self.times_scheduled, clients, at_least=0))
+        self._keep("class_norm", _numbers("class_norm", class_norm, classes, lambda a: a >= 0, "at least 0"))
+        for name in ("batch_mix", "data_mix", "previous_data_mix"):
+            self._keep(name, _mixes(name, getattr(self, name), clients, classes))
+        self._keep("needed_hz", _needed_hz(self.needed_hz, clients))
+        ranges: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
+            "channel_gain": (lambda a: a >= 0, "at least 0"),
+            "loss": (np.isfinite, ""),
+            "update_norm": (lambda a: a >= 0, "at least 0"),
+            "compute_s": (lambda a: a >= 0, "at least 0"),
+        }
+        for name, (inside, limits) in ranges.items():
+            if getattr(self, name) is not None:
+                self._keep(name, _numbers(name, getattr(self, name), clients, inside, limits))
+        if self.compute_s is not None and self.deadline_s is not None:
+            late = np.isfinite(self.needed_hz) & (self.compute_s >= self.deadline_s)
+            if late.any():
+                first = int(np.flatnonzero(late)[0])
+                raise InputError(
+                    f"needed_hz[{first}]={shown(self.needed_hz[first])}, but compute_s[{first}]="
+                    f"{shown(self.compute_s[first])} leaves no time before"
+                    f" deadline_s={shown(self.deadline_s)}:"
+                    " such a client needs inf (null in JSON)"
+                )
+        self._keep("classes_seen", self._seen(classes))
+        if self.frame == 0 and not np.array_equal(self.previous_data_mix, self.data_mix):
+            # docs/paper.md D4: frame 0 has no past, so nothing has drifted.
+            moved = int(np.flatnonzero((self.previous_data_mix != self.data_mix).any(axis=1))[0])
+            raise InputError(
+                f"previous_data_mix[{moved}] differs from data_mix in frame 0: there was no earlier frame,"
+                " so repeat data_mix there"
+            )
+
+    def _keep(self, name: str, values: np.ndarray) -> None:
+        locked = values.view()
+        locked.flags.writeable = False
+        object.__setattr__(self, name, locked)
+
+    def _seen(self, classes: int) -> np.ndarray:
+        held = (self.data_mix.max(axis=0) > 0) | (self.previous_data_mix.max(axis=0) > 0)
+        held |= self.batch_mix.max(axis=0) > 0
+        given = np.asarray(self.classes_seen)
+        if given.size == 0:
+            return held
+        if given.shape != (classes,) or given.dtype != np.bool_:
+            raise InputError(f"classes_seen: give {classes} booleans, one for every class")
+        if (held & ~given).any():
+            hidden = int(np.flatnonzero(held & ~given)[0])
+            raise InputError(
+                f"classes_seen[{hidden}]=False, but a client holds class {hidden}: mark it as seen"
+            )
+        return given
+
+    @property
+    def num_clients(self) -> int:
+        """N: how many clients reported."""
+        return len(self.num_samples)
+
+    @property
+    def num_classes(self) -> int:
+        """C: how many classes the model can tell apart."""
+        return len(self.class_norm)
+
+    @property
+    def schedulable(self) -> np.ndarray:
+        """The clients that could upload if they had the whole band to themselves: B*_n ≤ B, indices."""
+        return np.flatnonzero(self.needed_hz <= self.total_hz)
+
+
+def _array(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name}: rows of different lengths; give {dimensions} dimension(s)") from None
+    if array.ndim != dimensions:
+        raise InputError(f"{name} has {array.ndim} dimension(s): it needs {dimensions}")
+    if array.dtype.kind not in "iuf" and array.size:
+        raise InputError(
+            f"{name} holds something other than numbers (numpy type {array.dtype}): give numbers"
+        )
+    return array
+
+
+def _per_client(name: str, values: ArrayLike, length: int) -> np.ndarray:
+    array = _array(name, values, 1)
+    if len(array) != length:
+        raise InputError(f"{name} has {len(array)} entries: give {length}, as the other fields have")
+    return array
+
+
+def _counts(name: str, values: ArrayLike, length: int, *, at_least: int) -> np.ndarray:
+    array = _per_client(name, values, length)
+    good = (array >= at_least) & (array <= MAX_COUNT)
+    if array.dtype.kind == "f":
+        good &= array == np.floor(array)
+    _refuse_first(name, array, good, f"give a whole number, at least {at_least} and at most 2^53")
+    return array.astype(np.int64, copy=False)
+
+
+def _numbers(
+    name: str, values: ArrayLike, length: int, inside: Callable[[np.ndarray], np.ndarray], limits: str
+) -> np.ndarray:
+    array = _per_client(name, values, length).astype(np.float64, copy=False)
+    good = np.isfinite(array)
+    good &= inside(array)
+    _refuse_first(name, array, good, f"give a finite number{', ' if limits else ''}{limits}")
+    return array
+
+
+def _needed_hz(values: ArrayLike, length: int) -> np.ndarray:
+    array = _per_client("needed_hz", values, length).astype(np.float64, copy=False)
+    _refuse_first(
+        "needed_hz",
+        array,
+        array > 0,
+        "give a positive number, or inf (null in JSON) for a client that cannot",
+    )
+    return array
+
+
+def _mixes(name: str, values: ArrayLike, clients: int, classes: int) -> np.ndarray:
+    array = _array(name, values, 2).astype(np.float64, copy=False)
+    if array.shape != (clients, classes):
+        raise InputError(
+            f"{name} has shape {array.shape}: it needs ({clients}, {classes}), a row for every client"
+            " (as in num_samples) and a share for every class (as in class_norm)"
+        )
+    # Two cheap passes settle the usual case; NaN fails both comparisons.
+    total = array @ np.ones(classes)  # [N, C] @ [C] -> [N]
+    fair = np.abs(total - 1.0) <= MIX_TOLERANCE
+    if array.min() >= 0 and fair.all():
+        return array
+    good = np.isfinite(array) & (array >= 0)
+    if not good.all():
+        row, column = (int(i) for i in np.argwhere(~good)[0])
+        raise InputError(
+            f"{name}[{row}][{column}]={shown(array[row, column])}: a class share lies between 0 and 1"
+        )
+    row = int(np.flatnonzero(~fair)[0])
+    raise InputError(f"{name}[{row}] sums to {total[row]:.6g}: the class shares of a client must sum to 1")
+
+
+def _refuse_first(name: str, array: np.ndarray, good: np.ndarray, remedy: str) -> None:
+    if not good.all():
+        first = int(np.flatnonzero(~good)[0])
+        raise InputError(f"{name}[{first}]={shown(array[first])}: {remedy}")

@@ -1,0 +1,182 @@
+"""What the command line shows: answers, rules and laws for people. Only here is anything printed."""
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fedteddi.protocol.answer import Answer
+from fedteddi.schedulers.laws import LAWS, Broken
+from fedteddi.schedulers.references import BANDWIDTH, Reference
+from fedteddi.schedulers.registry import option_defaults
+from fedteddi.schedulers.schedule import Scheduler
+from fedteddi.schedulers.view import RoundView
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+MOST_INFEASIBLE = 10  # listed one by one
+MOST_CLASSES = 6
+CHANGE_COLUMNS = ("Δ variance", "Δ divergence", "Δ drift")
+
+
+def say(kind: Literal["error", "warning"], text: str) -> None:
+    """Print one line on stderr, whatever the text contains."""
+    colour = "red" if kind == "error" else "yellow"
+    err.print(f"[{colour}]{kind}:[/] {escape(' '.join(text.split()))}")
+
+
+@contextmanager
+def stdout_to_stderr() -> Iterator[None]:
+    """Keep stdout for our answer: whatever a rule or a solver prints meanwhile goes to stderr.
+
+    On the level of file descriptors, because HiGHS 1.12 prints from C (its issue 2783).
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def print_schedulers(rules: dict[str, type[Scheduler]]) -> None:
+    """Print each rule's name, what it does, where it comes from, what it needs and its options."""
+    for name, rule in rules.items():
+        out.print(f"[bold]{escape(name)}[/]")
+        table = Table.grid(padding=(0, 1))
+        table.add_row("  rule   ", escape(_first_line(rule)))
+        if reference := _reference(rule).short:
+            table.add_row("  from   ", escape(reference))
+        if needs := getattr(rule, "needs", ()):
+            table.add_row("  needs  ", escape(", ".join(sorted(needs))))
+        table.add_row("  options", escape(_options(rule)))
+        out.print(table)
+    out.print(
+        f"All of ours give each client the least bandwidth that meets the deadline ({BANDWIDTH.short})."
+    )
+
+
+def print_bibtex(rules: Iterable[type[Scheduler]]) -> None:
+    """Print the BibTeX entries of the rules and of the bandwidth formula, each once."""
+    entries = [*(_reference(rule).bibtex for rule in rules), BANDWIDTH.bibtex]
+    print("\n\n".join(dict.fromkeys(entry for entry in entries if entry)))
+
+
+def print_laws(name: str, broken: list[Broken], rounds: int) -> None:
+    """Print which laws a rule keeps, and how it broke the others."""
+    by_law = {b.law: b for b in broken}
+    for law in LAWS:
+        if law in by_law:
+            view = by_law[law].view
+            out.print(f"[red]broken[/]  {law}")
+            out.print(f"        {escape(by_law[law].fault)}", soft_wrap=True)
+            out.print(f"        in a round of {view.num_clients} clients and {view.num_classes} classes")
+        else:
+            out.print(f"[green]kept[/]    {law}")
+    verdict = f"breaks {len(broken)} of {len(LAWS)} laws" if broken else f"keeps all {len(LAWS)} laws"
+    out.print(f"{escape(name)} {verdict} on {rounds} random rounds.")
+
+
+def print_answer(view: RoundView, answer: Answer) -> None:
+    """Print a schedule as a table, with what it achieves and who could not take part."""
+    chosen = answer.schedule
+    out.print(
+        f"[bold]{escape(answer.scheduler)}[/], frame {view.frame},"
+        f" round {view.round} of {view.rounds_in_frame}:"
+        f" {len(chosen.clients)} of {view.num_clients} clients upload,"
+        f" using {sum(chosen.bandwidth_hz) / 1e6:.2f} of {view.total_hz / 1e6:g} MHz",
+        soft_wrap=True,
+    )
+    if chosen.clients:
+        out.print(_client_table(view, answer))
+        if any(_new_classes(view, client).any() for client in chosen.clients):
+            out.print("(+ marks a class the client did not hold in the frame before)")
+    if chosen.trace is not None:
+        out.print(f"stopped because: {chosen.trace.stopped}")
+    if answer.terms is not None:
+        t = answer.terms
+        out.print(
+            f"P3 {t.total:.4f} = variance {t.variance:.4f} + divergence {t.divergence:.4f}"
+            f" − {t.drift_weight:.4g} × drift {t.drift:.4f}"
+        )
+    if chosen.bound is not None:
+        out.print(f"proven: no set within the band has a P3 below {chosen.bound:.4f}")
+    if answer.infeasible:
+        out.print(f"{len(answer.infeasible)} cannot be scheduled:")
+        for client, why in list(answer.infeasible.items())[:MOST_INFEASIBLE]:
+            out.print(f"  client {client} {why}")
+        if len(answer.infeasible) > MOST_INFEASIBLE:
+            out.print(f"  and {len(answer.infeasible) - MOST_INFEASIBLE} more (--json lists them all)")
+
+
+def _client_table(view: RoundView, answer: Answer) -> Table:
+    chosen = answer.schedule
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("client", justify="right")
+    table.add_column("classes")
+    changes_known = chosen.trace is not None
+    for column in ("drift", "MHz", "done at s", *CHANGE_COLUMNS * changes_known):
+        table.add_column(column, justify="right")
+    moved = np.abs(view.data_mix - view.previous_data_mix) @ view.class_norm  # [N]
+    steps = {a.client: a for a in chosen.trace.admissions} if chosen.trace else {}
+    for place, (client, hz) in enumerate(zip(chosen.clients, chosen.bandwidth_hz, strict=True)):
+        step = steps.get(client)
+        changes = (step.variance_change, step.divergence_change, step.drift_change) if step else ()
+        table.add_row(
+            str(client),
+            _classes_held(view, client),
+            f"{moved[client]:.2f}",
+            f"{hz / 1e6:.3f}",
+            "" if answer.finish_s is None else f"{answer.finish_s[place]:.3f}",
+            *("" if change is None else f"{change:+.3f}" for change in changes),
+        )
+    return table
+
+
+def _new_classes(view: RoundView, client: int) -> np.ndarray:
+    return np.asarray((view.data_mix[client] > 0) & (view.previous_data_mix[client] == 0))  # [C]
+
+
+def _classes_held(view: RoundView, client: int) -> str:
+    new = _new_classes(view, client)
+    held = np.flatnonzero(view.data_mix[client] > 0)
+    words = [f"{'+' if new[c] else ''}{c}" for c in held[:MOST_CLASSES]]
+    return " ".join(words) + (" …" if len(held) > MOST_CLASSES else "")
+
+
+def _options(rule: type[Scheduler]) -> str:
+    """Return a rule's options with their defaults; where the type names the choices, all of them."""
+    defaults = option_defaults(rule)
+    if defaults is None:
+        return "anything"
+    types = get_type_hints(rule) if defaults else {}
+    return (
+        ", ".join(f"{name}={_choices(types.get(name), value)}" for name, value in defaults.items()) or "none"
+    )
+
+
+def _choices(kind: Any, default: object) -> str:
+    if get_origin(kind) is Literal:
+        return "|".join([str(default), *(c for c in get_args(kind) if c != default)])
+    return str(default)
+
+
+def _first_line(rule: type) -> str:
+    return (rule.__doc__ or "").strip().split("\n")[0]
+
+
+def _reference(rule: type) -> Reference:
+    reference = getattr(rule, "reference", None)
+    return reference if isinstance(reference, Reference) else Reference("")

@@ -1,0 +1,121 @@
+"""The uplink: Shannon rate, the least bandwidth that meets a deadline (17), and how to share what is left."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedteddi.errors import InputError
+
+LN2 = math.log(2.0)
+# Below this distance from Γ = 1 the two roots of log1p(x) = Γx meet, and their series is exact to rounding.
+SERIES_BELOW = 1e-6
+# Newton converges quadratically from a tight start: 6 steps reach rounding for every Γ in (0, 1); see
+# tests/wireless/test_bandwidth.py. Two more cost nothing.
+NEWTON_STEPS = 8
+BISECTION_STEPS = 200
+
+
+def rate_bps(
+    bandwidth_hz: ArrayLike, power_w: ArrayLike, gain: ArrayLike, noise_w_per_hz: ArrayLike
+) -> np.ndarray:
+    """Return the Shannon rate B log2(1 + P|H|²/(B N0)); 0 without bandwidth."""
+    signal = np.asarray(power_w, dtype=np.float64) * gain / noise_w_per_hz  # P|H|²/N0
+    return rate_from_signal(bandwidth_hz, signal)
+
+
+def rate_from_signal(bandwidth_hz: ArrayLike, signal_hz: ArrayLike) -> np.ndarray:
+    """Return B log2(1 + s/B), where s = P|H|²/N0 is the signal in hertz."""
+    band = np.asarray(bandwidth_hz, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        rate = band * np.log1p(signal_hz / band) / LN2
+    return np.where(band > 0, rate, 0.0)
+
+
+def minimum_bandwidth_hz(
+    model_bits: ArrayLike,
+    time_left_s: ArrayLike,
+    power_w: ArrayLike,
+    gain: ArrayLike,
+    noise_w_per_hz: ArrayLike,
+) -> np.ndarray:
+    """Return the least bandwidth that carries `model_bits` within `time_left_s`: B*, (17).
+
+    All arguments broadcast. `inf` where no bandwidth suffices: no time is left, or even an endless band,
+    whose rate saturates at P|H|²/(N0 ln 2), is too slow (Γ ≥ 1). Never NaN.
+    """
+    bits, time_s, power, gain_, noise = np.broadcast_arrays(
+        *(np.asarray(a, dtype=np.float64) for a in (model_bits, time_left_s, power_w, gain, noise_w_per_hz))
+    )
+    for name, values, lowest in (
+        ("model_bits", bits, "positive"),
+        ("time_left_s", time_s, ""),
+        ("power_w", power, "positive"),
+        ("gain", gain_, "not negative"),
+        ("noise_w_per_hz", noise, "positive"),
+    ):
+        bad = ~np.isfinite(values)
+        bad |= (values <= 0) if lowest == "positive" else (values < 0) if lowest else False
+        if bad.any():
+            raise InputError(
+                f"{name}={values[bad].flat[0]!r}: give finite numbers{', ' if lowest else ''}{lowest}"
+            )
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        rate_bps_needed = bits / time_s  # R
+        load = noise / (power * gain_) * (rate_bps_needed * LN2)  # Γ
+    # For no time left the literal formula gives nonsense, so test it first. A product that underflowed
+    # (Γ = NaN or 0/0) is a channel too weak to be written down: infeasible too.
+    feasible = (time_s > 0) & (load < 1)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        needed = rate_bps_needed * LN2 / _nats_per_hertz(np.where(feasible, load, 0.5))
+    return np.where(feasible, needed, np.inf)
+
+
+def _nats_per_hertz(load: np.ndarray) -> np.ndarray:
+    """Return z = Γx, where x is the positive root of log1p(x) = Γx, for Γ in (0, 1).
+
+    x is the signal-to-noise ratio at B*, z the spectral efficiency there in nats, and B* = R ln2 / z. The
+    paper writes z = −W₋₁(−Γe^{−Γ}) − Γ, which loses all digits as Γ → 1. Newton starts from an upper bound
+    of −W₋₁ and so falls monotonically; it works on z, which stays small where x would overflow.
+    """
+    load = np.maximum(load, np.finfo(np.float64).tiny)
+    away = 1.0 - load  # δ, exact for Γ ≥ 1/2
+    u = -away - np.log1p(-np.minimum(away, 0.5))  # Γ − 1 − ln Γ, without cancellation near 1
+    u = np.where(away > 0.5, load - 1.0 - np.log(load), u)
+    z = (1.0 + np.sqrt(2.0 * u) + u) - load
+    for _ in range(NEWTON_STEPS):
+        log_snr = np.where(load < 1e-3, np.log(load + z) - np.log(load), np.log1p(z / load))
+        z = z - (log_snr - z) / (1.0 / (load + z) - 1.0)
+    return np.where(away < SERIES_BELOW, load * (2.0 * away + 8.0 / 3.0 * away**2), z)
+
+
+def signal_hz(model_bits: float, time_left_s: np.ndarray, needed_hz: np.ndarray) -> np.ndarray:
+    """Return P|H|²/N0 of clients whose least bandwidth is known: (17) read backwards."""
+    nats_per_hertz = model_bits / time_left_s * LN2 / needed_hz
+    # 600 nats per hertz are beyond any radio; the cap keeps the exponential finite.
+    return np.asarray(needed_hz * np.expm1(np.minimum(nats_per_hertz, 600.0)))
+
+
+def share_band_hz(
+    needed_hz: np.ndarray, compute_s: np.ndarray, *, deadline_s: float, model_bits: float, total_hz: float
+) -> np.ndarray:
+    """Spread the whole band so that all clients finish together, as early as possible, [n] (Shi et al.).
+
+    At the common finishing time T each client gets its B*(T); the sum falls as T grows, so T is found by
+    bisection. The power and noise of the radio are read off `needed_hz`, the B* at `deadline_s`.
+    """
+    signal = signal_hz(model_bits, deadline_s - compute_s, needed_hz)  # [n]
+    granted, too_early_s, soon_enough_s = needed_hz, float(compute_s.max()), deadline_s
+    for _ in range(BISECTION_STEPS):
+        middle_s = 0.5 * (too_early_s + soon_enough_s)
+        if not too_early_s < middle_s < soon_enough_s:
+            break
+        # Never below what the deadline asks for, not even by the rounding of a barely feasible client.
+        trial = np.maximum(
+            minimum_bandwidth_hz(model_bits, middle_s - compute_s, 1.0, signal, 1.0), needed_hz
+        )
+        if trial.sum() <= total_hz:
+            granted, soon_enough_s = trial, middle_s
+        else:
+            too_early_s = middle_s
+    return granted

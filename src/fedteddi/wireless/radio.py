@@ -1,0 +1,43 @@
+"""The constants of the uplink, and what they mean for each client and deadline."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedteddi.errors import check_number
+from fedteddi.wireless.bandwidth import minimum_bandwidth_hz, rate_bps
+
+
+def watts_from_dbm(power_dbm: float) -> float:
+    """Turn dBm into watts: 0 dBm is a milliwatt."""
+    return float(10.0 ** (power_dbm / 10.0) * 1e-3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Radio:
+    """Transmit power P and noise density N0, the same for every client."""
+
+    power_dbm: float = 23.0
+    noise_dbm_per_hz: float = -174.0
+
+    def __post_init__(self) -> None:
+        # Far beyond any radio, and close enough to keep watts representable.
+        check_number("radio.power_dbm", self.power_dbm, at_least=-300, at_most=300)
+        check_number("radio.noise_dbm_per_hz", self.noise_dbm_per_hz, at_least=-300, at_most=300)
+
+    def needed_hz(
+        self, channel_gain: np.ndarray, compute_s: np.ndarray, *, deadline_s: float, model_bits: float
+    ) -> np.ndarray:
+        """Return B* of every client: what it needs to finish exactly at the deadline, [N]; inf = cannot."""
+        power_w, noise_w_per_hz = watts_from_dbm(self.power_dbm), watts_from_dbm(self.noise_dbm_per_hz)
+        return minimum_bandwidth_hz(model_bits, deadline_s - compute_s, power_w, channel_gain, noise_w_per_hz)
+
+    def fastest_finish_s(
+        self, channel_gain: np.ndarray, compute_s: np.ndarray, *, model_bits: float, total_hz: float
+    ) -> np.ndarray:
+        """Return when each client would finish with the whole band to itself, [N]: its smallest deadline."""
+        power_w, noise_w_per_hz = watts_from_dbm(self.power_dbm), watts_from_dbm(self.noise_dbm_per_hz)
+        with np.errstate(divide="ignore"):
+            return np.asarray(
+                compute_s + model_bits / rate_bps(total_hz, power_w, channel_gain, noise_w_per_hz)
+            )
