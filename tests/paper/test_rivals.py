@@ -1,0 +1,166 @@
+"""The rivals against their formulas: rankings by hand, probabilities by chi-square on many draws."""
+
+import dataclasses
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedteddi import InputError, RoundView, make_scheduler
+from fedteddi.schedulers.laws import random_round
+from fedteddi.schedulers.rules.fed_cbs import QCID_FLOOR, qcid
+from fedteddi.schedulers.rules.power_of_choice import draw_candidates
+
+DRAWS = 20_000
+
+
+def four_clients(**changes: object) -> RoundView:
+    """Four feasible clients, each needing 1 Hz of 2: exactly two fit."""
+    view = random_round(np.random.default_rng(5), clients=4, classes=3)
+    fixed = {
+        "needed_hz": np.ones(4),
+        "total_hz": 2.0,
+        "compute_s": None,
+        "num_samples": np.array([10, 20, 30, 40]),
+        "classes_seen": np.zeros(0, dtype=bool),  # to be derived from the mixes given here
+    }
+    return dataclasses.replace(view, **(fixed | changes))  # type: ignore[arg-type]
+
+
+def order_counts(name: str, view: RoundView, **options: object) -> dict[tuple[int, ...], int]:
+    rule, rng = make_scheduler(name, **options), np.random.default_rng(0)
+    counts: dict[tuple[int, ...], int] = {}
+    for _ in range(DRAWS):
+        clients = rule.select(view, rng).clients
+        counts[clients] = counts.get(clients, 0) + 1
+    return counts
+
+
+def assert_fits(counts: dict[tuple[int, ...], int], probability: dict[tuple[int, ...], float]) -> None:
+    """Chi-square of the counts against the probabilities, which must cover every outcome."""
+    assert set(counts) <= set(probability)
+    assert sum(probability.values()) == pytest.approx(1.0)
+    observed = [counts.get(outcome, 0) for outcome in probability]
+    assert stats.chisquare(observed, [p * DRAWS for p in probability.values()]).pvalue > 0.001
+
+
+def test_random_draws_every_order_equally_often() -> None:
+    pairs = list(permutations(range(4), 2))
+    assert_fits(order_counts("random", four_clients()), dict.fromkeys(pairs, 1 / 12))
+
+
+def test_best_channel_and_best_norm_rank() -> None:
+    view = four_clients(
+        channel_gain=np.array([0.1, 0.4, 0.3, 0.2]), update_norm=np.array([4.0, 1.0, 2.0, 3.0])
+    )
+    assert make_scheduler("best-channel").select(view, np.random.default_rng(0)).clients == (1, 2)
+    assert make_scheduler("best-norm").select(view, np.random.default_rng(0)).clients == (0, 3)
+
+
+def test_ranking_skips_who_does_not_fit() -> None:
+    """Gains rank 1, 2, 3, 0; of 10 Hz client 1 takes 6, client 2 (5) does not fit, client 3 (4) does."""
+    view = four_clients(
+        channel_gain=np.array([0.1, 0.4, 0.3, 0.2]), needed_hz=np.array([1.0, 6.0, 5.0, 4.0]), total_hz=10.0
+    )
+    assert make_scheduler("best-channel").select(view, np.random.default_rng(0)).clients == (1, 3)
+
+
+def test_pure_drift_ranks_and_breaks_ties_at_random() -> None:
+    """Client 2 moved by 2, clients 0 and 3 by 1 up to rounding (0.1 + 0.2 ≠ 0.3), client 1 not at all."""
+    now = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.3, 0.2 + 1e-16, 0.5]])
+    before = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.1 + 0.2, 0.7, 0.0]])
+    view = four_clients(data_mix=now, previous_data_mix=before)
+    assert_fits(order_counts("pure-drift", view), {(2, 0): 0.5, (2, 3): 0.5})
+
+
+def test_power_of_choice_draws_candidates_in_proportion_to_data() -> None:
+    """P(a then b) = D_a/D · D_b/(D − D_a), the formula of drawing without replacement."""
+    held, rng = np.array([10, 20, 30, 40]), np.random.default_rng(0)
+    counts: dict[tuple[int, ...], int] = {}
+    for _ in range(DRAWS):
+        pair = tuple(int(n) for n in draw_candidates(held, 2, rng))
+        counts[pair] = counts.get(pair, 0) + 1
+    assert_fits(
+        counts, {(a, b): held[a] / 100 * held[b] / (100 - held[a]) for a, b in permutations(range(4), 2)}
+    )
+
+
+def test_power_of_choice_takes_the_highest_losses_among_its_candidates() -> None:
+    """With d = 2 and room for two, both candidates are taken, the higher loss first: pairs are unordered draws."""
+    loss = np.array([0.4, 0.1, 0.3, 0.2])
+    held = np.array([10, 20, 30, 40])
+    expected: dict[tuple[int, ...], float] = {}
+    for a, b in permutations(range(4), 2):
+        ranked = tuple(sorted((a, b), key=lambda n: -loss[n]))
+        expected[ranked] = expected.get(ranked, 0.0) + held[a] / 100 * held[b] / (100 - held[a])
+    assert_fits(order_counts("power-of-choice", four_clients(loss=loss), candidates=2), expected)
+
+
+def test_power_of_choice_draws_only_among_the_schedulable() -> None:
+    view = four_clients(needed_hz=np.array([1.0, np.inf, 1.0, 3.0]))
+    chosen = make_scheduler("power-of-choice", candidates=2).select(view, np.random.default_rng(0))
+    assert sorted(chosen.clients) == [0, 2]
+
+
+def test_qcid_in_both_of_its_forms() -> None:
+    """Σ_c (Σ D_n p_n/ΣD − 1/C)² = Σ_{n,m} D_n D_m ⟨p_n, p_m⟩/(ΣD)² − 1/C; by hand for (1, 0) alone: ½."""
+    assert qcid(np.array([5]), np.array([[1.0, 0.0]])) == pytest.approx(0.5)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        mix, held = rng.dirichlet(np.full(6, 0.4), size=5), rng.integers(1, 100, size=5)
+        pairs = sum(held[n] * held[m] * float(mix[n] @ mix[m]) for n in range(5) for m in range(5))
+        assert qcid(held, mix) == pytest.approx(pairs / held.sum() ** 2 - 1 / 6)
+
+
+@pytest.mark.parametrize(("number", "times"), [(1, [0, 0, 0, 0]), (9, [0, 4, 1, 2])])
+def test_fed_cbs_draws_with_its_probabilities(number: int, times: list[int]) -> None:
+    """First draw ∝ 1/QCID({n}) + 10 √(3 ln k/(2 T_n)), second ∝ 1/QCID({first, n})²; two fit.
+
+    Class 2 has not been seen, so C = 2 and it counts for nothing. In round 1 the bonus is 0.
+    """
+    mix = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.4, 0.6, 0.0], [1.0, 0.0, 0.0]])
+    view = four_clients(
+        batch_mix=mix,
+        data_mix=mix,
+        previous_data_mix=mix,
+        round=number,
+        rounds_in_frame=20,
+        times_scheduled=np.array(times),
+    )
+    held, shares = view.num_samples, mix[:, :2]
+    first = [
+        1 / qcid(held[[n]], shares[[n]]) + 10 * math.sqrt(3 * math.log(number) / (2 * max(times[n], 1)))
+        for n in range(4)
+    ]
+    probability = {}
+    for a in range(4):
+        second = {b: 1 / qcid(held[[a, b]], shares[[a, b]]) ** 2 for b in range(4) if b != a}
+        for b, weight in second.items():
+            probability[(a, b)] = first[a] / sum(first) * weight / sum(second.values())
+    # Pairs that are expected fewer than 5 times are pooled with the chi-square's usual rule.
+    rare = [pair for pair, p in probability.items() if p * DRAWS < 5]
+    counts = order_counts("fed-cbs", view)
+    seen_rare = sum(counts.pop(pair, 0) for pair in rare)
+    rare_probability = sum(probability.pop(pair) for pair in rare)
+    if rare:
+        probability[(-1,)], counts[(-1,)] = rare_probability, seen_rare
+    assert_fits(counts, probability)
+
+
+def test_fed_cbs_survives_perfect_balance() -> None:
+    """QCID = 0 is floored: all four clients are uniform, so every pair is as likely as any."""
+    uniform = np.full((4, 3), 1 / 3)
+    view = four_clients(batch_mix=uniform, data_mix=uniform, previous_data_mix=uniform)
+    assert qcid(np.array([1]), uniform[:1]) < QCID_FLOOR
+    pairs = list(permutations(range(4), 2))
+    assert_fits(order_counts("fed-cbs", view), dict.fromkeys(pairs, 1 / 12))
+
+
+@pytest.mark.parametrize(("name", "field"), [("best-norm", "update_norm"), ("power-of-choice", "loss")])
+def test_a_rule_says_what_it_needs(name: str, field: str) -> None:
+    rule = make_scheduler(name)
+    assert rule.needs == {field}  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=f"{name} ranks clients by {field}, which is missing"):
+        rule.select(four_clients(**{field: None}), np.random.default_rng(0))
