@@ -34,9 +34,10 @@ def check_number(
 ) -> None:
     """Refuse anything but a finite number (a whole one, if asked) inside the given range."""
     kind = numbers.Integral if whole else numbers.Real
-    usable = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
-    if usable and value >= at_least and value > above and value <= at_most:
-        return
+    if not isinstance(value, bool) and isinstance(value, kind):
+        number = float(value)
+        if math.isfinite(number) and number >= at_least and number > above and number <= at_most:
+            return
     limits = [f"at least {at_least:g}"] if at_least > -math.inf else []
     limits += [f"above {above:g}"] if above > -math.inf else []
     limits += [f"at most {at_most:g}"] if at_most < math.inf else []

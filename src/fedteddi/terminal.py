@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -37,15 +37,15 @@ def say(kind: Literal["error", "warning"], text: str) -> None:
 def stdout_to_stderr() -> Iterator[None]:
     """Keep stdout for our answer: whatever a rule or a solver prints meanwhile goes to stderr.
 
-    On the level of file descriptors, because HiGHS 1.12 prints from C (its issue 2783).
+    On the level of file descriptors too, because HiGHS 1.12 prints from C (its issue 2783).
     """
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
-        sys.stdout.flush()
         ctypes.CDLL(None).fflush(None)
         os.dup2(kept, 1)
         os.close(kept)

@@ -37,7 +37,7 @@ def pooled_gradient_std(
 
 def exact_class_norm(class_gradients: np.ndarray) -> np.ndarray:
     """Return ‖g_c‖₂ for pooled class gradients [C, P], [C]."""
-    return np.linalg.norm(class_gradients, axis=1)
+    return np.asarray(np.linalg.norm(class_gradients, axis=1))
 
 
 def paper_class_norm(

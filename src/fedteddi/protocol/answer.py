@@ -53,7 +53,7 @@ def answer_round(round: Round, rule: Scheduler, schedule: Schedule, seed: int) -
     judge = rule if isinstance(rule, FedTeddi) else FedTeddi()
     return Answer(
         scheduler=rule.name,
-        options=dataclasses.asdict(rule) if dataclasses.is_dataclass(rule) else {},  # type: ignore[call-overload]
+        options=dataclasses.asdict(rule) if dataclasses.is_dataclass(rule) else {},
         seed=seed,
         schedule=schedule,
         finish_s=finish_s(view, schedule),

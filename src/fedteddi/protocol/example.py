@@ -21,7 +21,7 @@ def example_round(
 ) -> RoundView:
     """Return round k of frame 1 with the paper's clients, cell and delays.
 
-    What only training could tell is drawn from the ranges seen in training (SPEC section 7): σ in 26-30,
+    What only training could tell is drawn from the ranges seen in training (docs/paper.md): σ in 26-30,
     class norms in 2-11, and a loss and an update norm that grow with the share of new classes.
     """
     before, after = paper_cifar10_counts(keyed_rng(seed, "arrival"))
@@ -48,7 +48,7 @@ def example_round(
         channel_gain=gain,
         times_scheduled=np.zeros(clients, dtype=np.int64),
         gradient_std=float(guess.uniform(26, 30)),
-        class_norm=guess.uniform(2, 11, size=after.shape[1]),
+        class_norm=guess.uniform(2, 11, size=(after.shape[1],)),
         loss=0.5 + 4.0 * new_share + guess.uniform(0, 0.5, size=clients),
         update_norm=0.3 + new_share + guess.uniform(0, 0.1, size=clients),
         compute_s=compute_s,

@@ -139,7 +139,7 @@ def _numbers(name: str, value: Any, depth: int) -> np.ndarray:
                 f"{name}[{i}] has {len(row)} shares, {name}[0] has {len(value[0])}: give as many"
             )
         rows.append([_number(f"{name}[{i}][{c}]", entry) for c, entry in enumerate(row)])
-    return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+    return np.array(rows, dtype=np.float64) if rows else np.zeros((0, 0))
 
 
 def _number(where: str, value: Any, *, null_ok: bool = False) -> float | int:

@@ -31,7 +31,8 @@ def ranked(score: np.ndarray, rng: np.random.Generator, *, decimals: int | None 
 
 def fitting_in_order(order: np.ndarray, needed_hz: np.ndarray, total_hz: float) -> np.ndarray:
     """Go through `order` and admit everyone who still fits; who does not is skipped (docs/paper.md D1)."""
-    admitted, left_hz = [], total_hz
+    admitted: list[np.ndarray] = []
+    left_hz = total_hz
     while True:
         order = order[needed_hz[order] <= left_hz]
         if len(order) == 0:

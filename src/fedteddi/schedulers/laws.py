@@ -194,7 +194,7 @@ def _select(rule: Scheduler, view: RoundView, seed: int = 0) -> Schedule:
 
 def _chosen_by_group(rule: Scheduler, view: RoundView, group: np.ndarray, seed: int) -> list[int]:
     chosen = group[list(_select(rule, view, seed).clients)]
-    return np.bincount(chosen, minlength=int(group.max()) + 1).tolist()
+    return [int(count) for count in np.bincount(chosen, minlength=int(group.max()) + 1)]
 
 
 def _some(clients: object) -> str:

@@ -1,15 +1,15 @@
 """Finding rules: built in by name, installed by entry point, or ad hoc as `my_rule.py:MyRule`."""
 
-import dataclasses
 import importlib
 import importlib.util
 import inspect
 import pkgutil
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.schedulers import rules
@@ -25,7 +25,8 @@ def built_in() -> dict[str, type[Scheduler]]:
     for module in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
             if inspect.isclass(value) and value.__module__ == module.name and "name" in vars(value):
-                found[value.name] = value
+                rule = _checked(value, module.name)
+                found[rule.name] = rule
     # The paper's rule first, then the rivals by name.
     return dict(sorted(found.items(), key=lambda item: (item[0] != "fedteddi", item[0])))
 
@@ -69,8 +70,6 @@ def make_scheduler(name: str, **options: Any) -> Scheduler:
 
 def option_defaults(rule: type[Scheduler]) -> dict[str, object] | None:
     """Return a rule's options and their defaults; None if it takes anything."""
-    if dataclasses.is_dataclass(rule):
-        return {f.name: f.default for f in dataclasses.fields(rule) if f.init}
     parameters = inspect.signature(rule).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
@@ -89,7 +88,7 @@ def _from_file(name: str) -> type[Scheduler]:
         raise InputError(f"{shown(file)} is not a Python file: give path/to/file.py:Class")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    _import(lambda: spec.loader.exec_module(module), str(path))  # type: ignore[union-attr]
+    _import(partial(spec.loader.exec_module, module), str(path))
     if not hasattr(module, class_name):
         classes = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module_name]
         raise InputError(
@@ -99,7 +98,7 @@ def _from_file(name: str) -> type[Scheduler]:
     return _checked(getattr(module, class_name), name)
 
 
-def _import(load: Any, what: str) -> Any:
+def _import(load: Callable[[], Any], what: str) -> Any:
     try:
         return load()
     except Exception as error:
@@ -107,8 +106,8 @@ def _import(load: Any, what: str) -> Any:
 
 
 def _checked(rule: Any, name: str) -> type[Scheduler]:
-    if not inspect.isclass(rule) or not callable(getattr(rule, "select", None)):
+    if not isinstance(rule, type) or not callable(getattr(rule, "select", None)):
         raise InputError(f"{name} is not a scheduler: it needs to be a class with select(self, view, rng)")
     if not isinstance(getattr(rule, "name", None), str):
         raise InputError(f'{name} has no name: add name = "my-rule" to the class')
-    return rule
+    return cast(type[Scheduler], rule)

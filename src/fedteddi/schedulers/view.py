@@ -107,8 +107,9 @@ class RoundView:
         object.__setattr__(self, name, locked)
 
     def _seen(self, classes: int) -> np.ndarray:
-        held = (self.data_mix.max(axis=0) > 0) | (self.previous_data_mix.max(axis=0) > 0)
-        held |= self.batch_mix.max(axis=0) > 0
+        held = np.zeros(classes, dtype=bool)
+        for mix in (self.data_mix, self.previous_data_mix, self.batch_mix):
+            held |= mix.max(axis=0) > 0
         given = np.asarray(self.classes_seen)
         if given.size == 0:
             return held

@@ -20,15 +20,15 @@ def rate_bps(
     bandwidth_hz: ArrayLike, power_w: ArrayLike, gain: ArrayLike, noise_w_per_hz: ArrayLike
 ) -> np.ndarray:
     """Return the Shannon rate B log2(1 + P|H|²/(B N0)); 0 without bandwidth."""
-    signal = np.asarray(power_w, dtype=np.float64) * gain / noise_w_per_hz  # P|H|²/N0
-    return rate_from_signal(bandwidth_hz, signal)
+    power, gain_, noise = (np.asarray(a, dtype=np.float64) for a in (power_w, gain, noise_w_per_hz))
+    return rate_from_signal(bandwidth_hz, power * gain_ / noise)
 
 
 def rate_from_signal(bandwidth_hz: ArrayLike, signal_hz: ArrayLike) -> np.ndarray:
     """Return B log2(1 + s/B), where s = P|H|²/N0 is the signal in hertz."""
-    band = np.asarray(bandwidth_hz, dtype=np.float64)
+    band, signal = np.asarray(bandwidth_hz, dtype=np.float64), np.asarray(signal_hz, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        rate = band * np.log1p(signal_hz / band) / LN2
+        rate = band * np.log1p(signal / band) / LN2
     return np.where(band > 0, rate, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Positions, path loss and shadowing: the power gain |H|² of every client's channel (SPEC section 1)."""
+"""Positions, path loss and shadowing: the power gain |H|² of every client's channel."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -1,0 +1,138 @@
+"""How long one FedTeddi decision takes, from 30 to 1,000,000 clients, beside the plain reading in the same run.
+
+    python benchmarks/scheduling.py [--quick]
+
+The plain reading recomputes U(S ∪ n) from its definition for every candidate; it runs up to 10,000 clients, after
+that it would take minutes. Every row is its own process, so that the peak memory is that row's: all inputs
+(three mixes of N × C doubles among them) and the decision.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import time
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from fedteddi import RoundView, make_scheduler
+from fedteddi.schedulers.rules.fedteddi import FedTeddi
+from fedteddi.wireless.cell import Cell
+from fedteddi.wireless.computation import computation_delay_s
+from fedteddi.wireless.radio import Radio
+
+PLAIN_UP_TO = 10_000
+
+
+def large_round(clients: int, classes: int, seed: int = 0) -> RoundView:
+    """Draw a round of any size in the paper's cell: 20 MHz, T_max = 1 s, the paper's CNN, 40 % have drifted."""
+    rng = np.random.default_rng(seed)
+    data_mix = rng.dirichlet(np.full(classes, 0.3), size=clients)
+    previous = data_mix.copy()
+    drifted = rng.random(clients) < 0.4
+    previous[drifted] = np.roll(data_mix[drifted], 1, axis=1)
+    batch_mix = data_mix + rng.exponential(0.02, size=data_mix.shape)
+    batch_mix /= batch_mix.sum(axis=1, keepdims=True)
+    gain = Cell().channel_gain(Cell().positions_m(clients, seed), seed, frame=1, round=1)
+    compute_s = computation_delay_s(clients, 320, rng)
+    model_bits, deadline_s = 558_802 * 32.0, 1.0
+    return RoundView(
+        frame=1,
+        round=1,
+        rounds_in_frame=300,
+        batch_size=32,
+        total_hz=20e6,
+        num_samples=rng.integers(500, 1000, size=clients),
+        batch_mix=batch_mix,
+        data_mix=data_mix,
+        previous_data_mix=previous,
+        needed_hz=Radio().needed_hz(gain, compute_s, deadline_s=deadline_s, model_bits=model_bits),
+        channel_gain=gain,
+        times_scheduled=np.zeros(clients, dtype=np.int64),
+        gradient_std=28.0,
+        class_norm=rng.uniform(2, 11, size=classes),
+    )
+
+
+def plain_greedy(view: RoundView) -> list[int]:
+    """Algorithm 1 as one would first write it: U from scratch for each candidate in each step."""
+    objective = FedTeddi().objective(view)
+    left, chosen, used_hz = set(view.schedulable.tolist()), list[int](), 0.0
+    while left:
+        best = min(left, key=lambda n: objective.terms([*chosen, n]).utility)
+        if chosen and objective.terms([*chosen, best]).total > objective.terms(chosen).total:
+            break
+        left.remove(best)
+        if used_hz + view.needed_hz[best] <= view.total_hz:
+            chosen.append(best)
+            used_hz += float(view.needed_hz[best])
+            left = {n for n in left if used_hz + view.needed_hz[n] <= view.total_hz}
+    return chosen
+
+
+def measure(clients: int, classes: int, repeats: int) -> dict[str, float]:
+    """Time one size: median over repeats of the decision, once the plain reading."""
+    view = large_round(clients, classes)
+    rule = make_scheduler("fedteddi")
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        schedule = rule.select(view, np.random.default_rng(0))
+        seconds.append(time.perf_counter() - start)
+    result = {
+        "seconds": statistics.median(seconds),
+        "scheduled": len(schedule.clients),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    if clients <= PLAIN_UP_TO:
+        start = time.perf_counter()
+        plain = plain_greedy(view)
+        result["plain"] = time.perf_counter() - start
+        if plain != list(schedule.clients):
+            raise SystemExit(f"N = {clients}: the two readings disagree: {plain} and {schedule.clients}")
+    return result
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="stop at 10,000 clients")
+    quick = parser.parse_args().quick
+    sizes = [(n, 10) for n in (30, 100, 1_000, 10_000, 100_000, 1_000_000)]
+    sizes += [(n, 100) for n in (30, 1_000, 10_000, 100_000)]
+    table = Table(
+        "clients",
+        "classes",
+        "scheduled",
+        "decision ms",
+        "ns/client/class/step",
+        "plain ms",
+        "plain/ours",
+        "peak MiB",
+    )
+    for column in table.columns:
+        column.justify = "right"
+    for clients, classes in sizes:
+        if quick and clients > 10_000:
+            continue
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found = pool.apply(measure, (clients, classes, 7 if clients <= 100_000 else 3))
+        steps = found["scheduled"] + 1
+        plain = found.get("plain")
+        table.add_row(
+            f"{clients:,}",
+            str(classes),
+            f"{found['scheduled']:.0f}",
+            f"{found['seconds'] * 1e3:.2f}",
+            f"{found['seconds'] * 1e9 / (clients * classes * steps):.1f}",
+            "not run" if plain is None else f"{plain * 1e3:,.0f}",
+            "" if plain is None else f"{plain / found['seconds']:,.0f}×",
+            f"{found['peak_mib']:,.0f}",
+        )
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

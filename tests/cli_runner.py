@@ -1,0 +1,32 @@
+"""Run the command line inside the test process, as `fedteddi …` would, with what it prints and returns."""
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from fedteddi.cli import main
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def runner(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+    def run(*words: Any, stdin: str | bytes = "") -> Outcome:
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["fedteddi", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capfd.readouterr()
+        code = stop.value.code
+        return Outcome(code if isinstance(code, int) else 0 if code is None else 1, out, err)
+
+    return run

@@ -1,0 +1,106 @@
+"""Rules are found by name, by entry point and in files; what is wrong with one is said in a sentence."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedteddi import InputError, check_scheduler, example_round, make_scheduler, scheduler_names
+from fedteddi.schedulers import registry
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "my_rule.py"
+
+
+def test_every_built_in_rule_can_be_made_and_used() -> None:
+    for name in scheduler_names():
+        rule = make_scheduler(name)
+        assert rule.name == name
+        assert rule.select(example_round(0), np.random.default_rng(0)).clients
+
+
+def test_the_examples_rule_is_found_by_file_and_keeps_the_laws() -> None:
+    rule = make_scheduler(f"{EXAMPLE}:ShortestUploads")
+    assert rule.name == "shortest-uploads"
+    assert check_scheduler(rule, rounds=15) == []
+    view = example_round(0)
+    chosen = rule.select(view, np.random.default_rng(0)).clients
+    assert chosen[0] == np.argmin(view.needed_hz)
+    assert len(chosen) >= len(make_scheduler("random").select(view, np.random.default_rng(0)).clients)
+
+
+def test_an_installed_rule_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    """A real distribution on the path, in a fresh interpreter: metadata, entry point, module."""
+    (tmp_path / "their_rule.py").write_text(EXAMPLE.read_text().replace("shortest-uploads", "theirs"))
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[fedteddi.schedulers]\ntheirs = their_rule:ShortestUploads\n")
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import fedteddi\n"
+        "print(fedteddi.scheduler_names()[-1], fedteddi.make_scheduler('theirs').name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["theirs", "theirs"]
+
+
+@pytest.mark.parametrize(
+    ("source", "class_name", "message"),
+    [
+        ("class Mine:\n    name = 'mine'\n", "Mine", "needs to be a class with select"),
+        ("class Mine:\n    def select(self, view, rng): ...\n", "Mine", "has no name"),
+        (
+            "class Mine:\n    name = 'mine'\n    def select(self, view, rng): ...\n",
+            "Mien",
+            "did you mean 'Mine'",
+        ),
+        ("def oops(:\n", "Mine", "could not be imported: SyntaxError"),
+        ("import nonsuch\n", "Mine", "could not be imported: ModuleNotFoundError"),
+        ("1 / 0\n", "Mine", "could not be imported: ZeroDivisionError"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(
+    tmp_path: Path, source: str, class_name: str, message: str
+) -> None:
+    file = tmp_path / "rule.py"
+    file.write_text(source)
+    with pytest.raises(InputError, match=message):
+        make_scheduler(f"{file}:{class_name}")
+
+
+def test_a_rule_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "rule.py"
+    file.write_text(
+        "class Mine:\n    name = 'mine'\n    def __init__(self, size=1): self.size = 1 / size\n"
+        "    def select(self, view, rng): ...\n"
+    )
+    assert make_scheduler(f"{file}:Mine", size=2).size == 0.5  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="could not be made: ZeroDivisionError"):
+        make_scheduler(f"{file}:Mine", size=0)
+    with pytest.raises(InputError, match=r"no option 'sise'.*did you mean 'size'"):
+        make_scheduler(f"{file}:Mine", sise=2)
+
+
+def test_unknown_names_come_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="did you mean 'fedteddi'"):
+        make_scheduler("fedtedi")
+    with pytest.raises(InputError, match="there is no file"):
+        make_scheduler("nowhere.py:Mine")
+    with pytest.raises(InputError, match="is not a Python file"):
+        make_scheduler(f"{Path(__file__).parents[2] / 'README.md'}:Mine")
+
+
+def test_adding_a_rule_touches_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file dropped into rules/ is found by its class's name, with nothing else to register."""
+    (tmp_path / "new_rule.py").write_text(EXAMPLE.read_text())
+    monkeypatch.setattr(registry.rules, "__path__", [str(tmp_path), *registry.rules.__path__])
+    registry.built_in.cache_clear()
+    try:
+        assert "shortest-uploads" in scheduler_names()
+    finally:
+        monkeypatch.undo()
+        registry.built_in.cache_clear()

@@ -1,0 +1,185 @@
+"""The commands as a user types them."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import fedteddi
+from cli_runner import Outcome
+from fedteddi import example_round, make_scheduler, scheduler_names
+from fedteddi.protocol.reports import write_round
+
+Cli = Callable[..., Outcome]
+ANSWER = json.loads(files("fedteddi.protocol").joinpath("schedule.schema.json").read_text(encoding="utf-8"))
+EXAMPLE = Path(__file__).parents[1] / "examples" / "my_rule.py"
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    file = tmp_path / "round.json"
+    file.write_text(write_round(example_round(0)))
+    return file
+
+
+@pytest.mark.parametrize("name", scheduler_names())
+def test_schedule_json_is_the_librarys_answer(cli: Cli, reports: Path, name: str) -> None:
+    done = cli("schedule", reports, "--scheduler", name, "--seed", 3, "--json")
+    assert (done.code, done.err) == (0, "")
+    answer = json.loads(done.out)
+    jsonschema.validate(answer, ANSWER)
+    expected = make_scheduler(name).select(example_round(0), np.random.default_rng(3))
+    assert tuple(answer["clients"]) == expected.clients
+    assert tuple(answer["bandwidth_hz"]) == expected.bandwidth_hz
+    assert answer["finish_s"] == pytest.approx([1.0] * len(expected.clients))
+    terms = make_scheduler("fedteddi").objective(example_round(0)).terms(expected.clients)  # type: ignore[attr-defined]
+    if name != "fedcgd":
+        assert answer["objective"]["total"] == pytest.approx(terms.total)
+    assert answer["infeasible"] == [{"client": 0, "reason": "needs 22.5 MHz, the band has 20"}]
+
+
+def test_schedule_prints_a_table(cli: Cli, reports: Path) -> None:
+    done = cli("schedule", reports)
+    assert done.code == 0
+    assert "fedteddi, frame 1, round 1 of 300: 6 of 30 clients upload" in done.out
+    assert "stopped because: nobody else fits" in done.out
+    assert re.search(r"^ +13 +0 5 \+7 +7\.33 +4\.533 +1\.000", done.out, re.MULTILINE)
+    assert "client 0 needs 22.5 MHz, the band has 20" in done.out
+
+
+def test_schedule_reads_standard_input(cli: Cli) -> None:
+    text = cli("example", "--seed", 1).out
+    assert cli("schedule", "-", stdin=text).code == 0
+    assert json.loads(text)["deadline_s"] == 1.0
+
+
+def test_options_reach_the_rule(cli: Cli, reports: Path) -> None:
+    words = ["-o", "search=exact", "-o", "lambda0=0.5", "--option", "spare_band=share"]
+    answer = json.loads(cli("schedule", reports, "--json", *words).out)
+    assert answer["options"]["search"] == "exact"
+    assert answer["options"]["lambda0"] == 0.5
+    assert answer["bound"] <= answer["objective"]["total"]
+    assert sum(answer["bandwidth_hz"]) == pytest.approx(20e6)
+    assert max(answer["finish_s"]) < 1.0
+
+
+def test_a_rule_from_a_file(cli: Cli, reports: Path) -> None:
+    done = cli("schedule", reports, "-s", f"{EXAMPLE}:ShortestUploads")
+    assert done.code == 0
+    assert "shortest-uploads" in done.out
+
+
+def test_what_a_rule_prints_does_not_spoil_the_json(cli: Cli, reports: Path, tmp_path: Path) -> None:
+    noisy = tmp_path / "noisy.py"
+    noisy.write_text(
+        EXAMPLE.read_text().replace("        order =", "        print('thinking…')\n        order =")
+    )
+    done = cli("schedule", reports, "-s", f"{noisy}:ShortestUploads", "--json")
+    assert json.loads(done.out)["scheduler"] == "shortest-uploads"
+    assert "thinking…" in done.err
+
+
+def test_infeasible_clients_come_with_their_reason(cli: Cli) -> None:
+    given = json.loads(write_round(example_round(0), with_needed_hz=False))
+    given["compute_s"][4] = 1.5
+    given["channel_gain"][5] = 1e-15
+    answer = json.loads(cli("schedule", "-", "--json", stdin=json.dumps(given)).out)
+    assert {row["client"]: row["reason"] for row in answer["infeasible"]} == {
+        0: "needs 22.5 MHz, the band has 20",
+        4: "computes for 1.5 s, the deadline is 1 s",
+        5: "channel too weak: no bandwidth meets the deadline",
+    }
+
+
+def test_a_deadline_nobody_can_meet_is_no_error(cli: Cli) -> None:
+    """Exit code 0, an empty schedule, and the warning names a deadline that does work."""
+    given = json.loads(write_round(example_round(0), with_needed_hz=False)) | {"deadline_s": 0.1}
+    done = cli("schedule", "-", "--json", stdin=json.dumps(given))
+    assert done.code == 0
+    answer = json.loads(done.out)
+    jsonschema.validate(answer, ANSWER)
+    assert answer["clients"] == []
+    assert answer["objective"] is None
+    smallest = re.search(
+        r"warning: deadline_s=0\.1: no client can finish in time; the smallest feasible is (\S+)", done.err
+    )
+    assert smallest
+    works = cli("schedule", "-", "--json", stdin=json.dumps(given | {"deadline_s": float(smallest[1])}))
+    assert len(json.loads(works.out)["clients"]) == 1
+    barely_not = cli(
+        "schedule", "-", "--json", stdin=json.dumps(given | {"deadline_s": 0.998 * float(smallest[1])})
+    )
+    assert json.loads(barely_not.out)["clients"] == []
+
+
+def test_a_band_nobody_fits_is_no_error_either(cli: Cli) -> None:
+    given = json.loads(write_round(example_round(0)))
+    for key in ("compute_s", "deadline_s", "model_bits"):
+        del given[key]
+    done = cli("schedule", "-", stdin=json.dumps(given | {"total_hz": 10.0}))
+    assert done.code == 0
+    assert "warning: total_hz=10: no client fits; the smallest needed_hz is" in done.err
+    done = cli("schedule", "-", stdin=json.dumps(given | {"needed_hz": [None] * 30}))
+    assert "every needed_hz is null" in done.err
+
+
+def test_schedulers_lists_all_with_rule_options_and_source(cli: Cli) -> None:
+    listed = cli("schedulers").out
+    for name in scheduler_names():
+        assert re.search(rf"^{name}$", listed, re.MULTILINE)
+    flat = " ".join(listed.split())
+    assert "search=greedy|refined|exact" in flat
+    assert "needs update_norm" in flat
+    assert "Cho, Wang, Joshi, AISTATS 2022" in flat
+
+
+def test_cite_prints_each_entry_once(cli: Cli) -> None:
+    bibtex = cli("schedulers", "--cite").out
+    keys = re.findall(r"^@\w+\{(\w+),", bibtex, re.MULTILINE)
+    assert len(keys) == len(set(keys)) == 6
+    assert bibtex.count("{") == bibtex.count("}")
+
+
+def test_check_passes_ours_and_names_what_a_rule_breaks(cli: Cli, tmp_path: Path) -> None:
+    done = cli("check", "pure-drift", "--rounds", 10)
+    assert done.code == 0
+    assert "keeps all 4 laws" in done.out
+    greedy = tmp_path / "greedy.py"
+    greedy.write_text(EXAMPLE.read_text().replace("order[:count]", "order[: count + 1]"))
+    done = cli("check", f"{greedy}:ShortestUploads")
+    assert done.code == 1
+    assert "broken  keeps within the limits" in done.out
+    assert re.search(r"Hz are given away, but the band has|cannot meet the deadline", done.out)
+
+
+def test_schema_and_version(cli: Cli) -> None:
+    assert json.loads(cli("schedule", "--schema").out)["title"] == "The reports of one round"
+    assert cli("--version").out == f"fedteddi {fedteddi.__version__}\n"
+
+
+def test_help_and_completion_are_there(cli: Cli) -> None:
+    for command in ("schedulers", "example", "schedule", "check"):
+        assert cli(command, "--help").code == 0
+    # A shell asks for completions like this; typer answers with one word a line.
+    done = subprocess.run(
+        [Path(sys.executable).parent / "fedteddi"],
+        env={
+            "_FEDTEDDI_COMPLETE": "complete_bash",
+            "COMP_WORDS": "fedteddi check fed",
+            "COMP_CWORD": "2",
+            "PATH": "",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    offered = done.stdout.split()
+    assert offered == ["fedteddi", "fed-cbs", "fedcgd"], done

@@ -1,0 +1,65 @@
+"""What users may rely on. A change here is a change for them: put it into CHANGELOG.md."""
+
+import dataclasses
+import inspect
+
+import fedteddi
+
+
+def test_public_names_are_frozen() -> None:
+    assert fedteddi.__all__ == [
+        "InputError",
+        "Objective",
+        "RoundView",
+        "Schedule",
+        "Scheduler",
+        "check_scheduler",
+        "collective_divergence",
+        "convergence_bound",
+        "deviation_bound",
+        "example_round",
+        "make_scheduler",
+        "minimum_bandwidth_hz",
+        "rate_bps",
+        "scheduler_names",
+        "temporal_drift",
+    ]
+
+
+def test_every_public_name_exists_and_is_documented() -> None:
+    for name in fedteddi.__all__:
+        assert inspect.getdoc(getattr(fedteddi, name)), name
+
+
+def test_fields_of_the_seam_are_frozen() -> None:
+    names = [f.name for f in dataclasses.fields(fedteddi.RoundView)]
+    assert names == [
+        *("frame", "round", "rounds_in_frame", "batch_size", "total_hz"),
+        *(
+            "num_samples",
+            "batch_mix",
+            "data_mix",
+            "previous_data_mix",
+            "needed_hz",
+            "channel_gain",
+            "times_scheduled",
+        ),
+        *("gradient_std", "class_norm", "loss", "update_norm", "classes_seen"),
+        *("compute_s", "deadline_s", "model_bits"),
+    ]
+    assert [f.name for f in dataclasses.fields(fedteddi.Schedule)] == [
+        "clients",
+        "bandwidth_hz",
+        "trace",
+        "bound",
+    ]
+
+
+def test_minimum_bandwidth_signature() -> None:
+    signature = inspect.signature(fedteddi.minimum_bandwidth_hz)
+    assert list(signature.parameters) == ["model_bits", "time_left_s", "power_w", "gain", "noise_w_per_hz"]
+
+
+def test_built_in_rules() -> None:
+    rivals = ["best-channel", "best-norm", "fed-cbs", "fedcgd", "power-of-choice", "pure-drift", "random"]
+    assert fedteddi.scheduler_names()[:8] == ["fedteddi", *rivals]
