@@ -1,0 +1,46 @@
+"""The benchmarks run, agree with their baselines, and print what the documents quote."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_optimality_in_small(tmp_path: Path) -> None:
+    """A few instances: enumeration and solver agree (the script stops if not), and exact is always optimal."""
+    page = tmp_path / "page.md"
+    run("benchmarks/optimality.py", "--instances", "6", "--write", str(page))
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)% \| ([\d.]+) \|", page.read_text(), re.MULTILINE)
+    assert [(clients, search) for clients, search, *_ in rows] == [
+        (clients, search) for clients in ("12", "30") for search in ("greedy", "refined", "exact")
+    ]
+    for clients in ("12", "30"):
+        gap = {search: float(mean) for size, search, _, mean in rows if size == clients}
+        assert gap["greedy"] >= gap["refined"] >= gap["exact"] == 0
+    assert {share for _, search, share, _ in rows if search == "exact"} == {"100"}
+
+
+def test_the_committed_page_has_the_form_the_script_writes() -> None:
+    committed = (ROOT / "docs" / "optimality.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shares = dict(re.findall(r"^\| 30 \| (\w+) \| (\d+)% \|", committed, re.MULTILINE))
+    assert f"| {shares['greedy']} % of 30-client rounds |" in readme
+    assert f"| {shares['refined']} %, and" in readme
+
+
+@pytest.mark.parametrize("words", [("scheduling.py", "--quick"), ("one_pass.py", "--clients", "20000")])
+def test_speed_benchmarks_run(words: tuple[str, ...]) -> None:
+    """`scheduling.py` stops if the plain reading chooses other clients."""
+    assert re.search(r"ms", run(f"benchmarks/{words[0]}", *words[1:]))

@@ -1,0 +1,82 @@
+"""The documents keep their promises: rows of docs/paper.md, links, commands and outputs in the README."""
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli_runner import Outcome
+
+ROOT = Path(__file__).parents[1]
+PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| (.+) \| `(fedteddi[\w.]*)` \| `(tests/[\w/]+\.py)::(\w+)` \|$", PAPER, re.MULTILINE)
+PAGES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("**/*.md"))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[3] for row in ROWS])
+def test_every_row_names_a_function_and_a_test_that_exist(row: tuple[str, str, str, str]) -> None:
+    _, function, file, test = row
+    module, _, name = function.rpartition(".")
+    assert callable(getattr(importlib.import_module(module), name))
+    defined = {
+        node.name
+        for node in ast.walk(ast.parse((ROOT / file).read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert test in defined
+
+
+def test_no_row_of_the_table_is_overlooked() -> None:
+    section = PAPER.split("## Equation → function → test")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    assert len(ROWS) == len(lines) - 1
+
+
+def test_every_decision_is_listed() -> None:
+    assert re.findall(r"^\| (D\d+) \|", PAPER, re.MULTILINE) == [f"D{number}" for number in range(1, 12)]
+
+
+def test_every_decision_the_code_points_to_exists() -> None:
+    cited = {
+        number
+        for file in (ROOT / "src").glob("**/*.py")
+        for number in re.findall(r"docs/paper\.md (D\d+)", file.read_text(encoding="utf-8"))
+    }
+    assert cited <= set(re.findall(r"^\| (D\d+) \|", PAPER, re.MULTILINE))
+    assert len(cited) >= 5
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_readmes_first_output_is_real(cli: Callable[..., Outcome]) -> None:
+    """The table printed under `make run` is what the command prints, line by line."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("```text\n")[1].split("```")[0]
+    real = cli("schedule", "-", stdin=cli("example").out).out
+    assert [line.rstrip() for line in shown.splitlines()] == [line.rstrip() for line in real.splitlines()]
+
+
+def test_the_readmes_python_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for source in re.findall(r"```python\n(.*?)```", readme, re.DOTALL):
+        promised = re.findall(r"# *→ (.*)", source)
+        done = subprocess.run(
+            [sys.executable, "-c", source],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == promised
