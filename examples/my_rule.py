@@ -19,7 +19,4 @@ class ShortestUploads:
         order = np.lexsort((rng.random(view.num_clients), view.needed_hz))
         count = int(np.searchsorted(np.cumsum(view.needed_hz[order]), view.total_hz, side="right"))
         chosen = order[:count]
-        return Schedule(
-            clients=tuple(int(n) for n in chosen),
-            bandwidth_hz=tuple(float(hz) for hz in view.needed_hz[chosen]),
-        )
+        return Schedule(clients=tuple(chosen), bandwidth_hz=tuple(view.needed_hz[chosen]))

@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from rich.console import Console
 
 import fedteddi
 from cli_runner import Outcome
@@ -42,7 +43,7 @@ def test_schedule_json_is_the_librarys_answer(cli: Cli, reports: Path, name: str
     terms = make_scheduler("fedteddi").objective(example_round(0)).terms(expected.clients)  # type: ignore[attr-defined]
     if name != "fedcgd":
         assert answer["objective"]["total"] == pytest.approx(terms.total)
-    assert answer["infeasible"] == [{"client": 0, "reason": "needs 22.5 MHz, the band has 20"}]
+    assert answer["infeasible"] == [{"client": 0, "reason": "needs 22.5 MHz, the band has 20 MHz"}]
 
 
 def test_schedule_prints_a_table(cli: Cli, reports: Path) -> None:
@@ -51,7 +52,7 @@ def test_schedule_prints_a_table(cli: Cli, reports: Path) -> None:
     assert "fedteddi, frame 1, round 1 of 300: 6 of 30 clients upload" in done.out
     assert "stopped because: nobody else fits" in done.out
     assert re.search(r"^ +13 +0 5 \+7 +7\.33 +4\.533 +1\.000", done.out, re.MULTILINE)
-    assert "client 0 needs 22.5 MHz, the band has 20" in done.out
+    assert "client 0 needs 22.5 MHz, the band has 20 MHz" in done.out
 
 
 def test_schedule_reads_standard_input(cli: Cli) -> None:
@@ -92,7 +93,7 @@ def test_infeasible_clients_come_with_their_reason(cli: Cli) -> None:
     given["channel_gain"][5] = 1e-15
     answer = json.loads(cli("schedule", "-", "--json", stdin=json.dumps(given)).out)
     assert {row["client"]: row["reason"] for row in answer["infeasible"]} == {
-        0: "needs 22.5 MHz, the band has 20",
+        0: "needs 22.5 MHz, the band has 20 MHz",
         4: "computes for 1.5 s, the deadline is 1 s",
         5: "channel too weak: no bandwidth meets the deadline",
     }
@@ -108,7 +109,7 @@ def test_a_deadline_nobody_can_meet_is_no_error(cli: Cli) -> None:
     assert answer["clients"] == []
     assert answer["objective"] is None
     smallest = re.search(
-        r"warning: deadline_s=0\.1: no client can finish in time; the smallest feasible is (\S+)", done.err
+        r"warning: deadline_s=0\.1: no client can finish in time; the smallest feasible is ([\d.]+)", done.err
     )
     assert smallest
     works = cli("schedule", "-", "--json", stdin=json.dumps(given | {"deadline_s": float(smallest[1])}))
@@ -150,13 +151,77 @@ def test_cite_prints_each_entry_once(cli: Cli) -> None:
 def test_check_passes_ours_and_names_what_a_rule_breaks(cli: Cli, tmp_path: Path) -> None:
     done = cli("check", "pure-drift", "--rounds", 10)
     assert done.code == 0
-    assert "keeps all 4 laws" in done.out
+    assert "keeps all 5 laws" in done.out
     greedy = tmp_path / "greedy.py"
     greedy.write_text(EXAMPLE.read_text().replace("order[:count]", "order[: count + 1]"))
-    done = cli("check", f"{greedy}:ShortestUploads")
+    done = cli("check", f"{greedy}:ShortestUploads", "--save", tmp_path / "broken.json")
     assert done.code == 1
+    assert "kept    answers every round" in done.out
+    again = cli("schedule", tmp_path / "broken.json", "-s", f"{greedy}:ShortestUploads")
+    assert again.code == 2
+    assert "gave an impossible schedule" in again.err
     assert "broken  keeps within the limits" in done.out
     assert re.search(r"Hz are given away, but the band has|cannot meet the deadline", done.out)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return None", "raised TypeError: select returned NoneType: it must return a fedteddi.Schedule"),
+        ("raise KeyError('x')", "raised KeyError: 'x' (mine.py, line 3)"),
+    ],
+)
+def test_check_says_once_that_a_rule_fails(cli: Cli, tmp_path: Path, body: str, message: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"class Mine:\n    name = 'mine'\n    def select(self, view, rng): {body}\n")
+    done = cli("check", f"{file}:Mine")
+    assert done.code == 1
+    assert done.out.count(message) == 1
+    assert "mine breaks 1 of 5 laws" in done.out
+
+
+def test_a_schedule_may_be_given_as_arrays() -> None:
+    schedule = fedteddi.Schedule(clients=np.array([3, 1]), bandwidth_hz=np.array([1.0, 2.0]))  # type: ignore[arg-type]
+    assert schedule == fedteddi.Schedule(clients=(3, 1), bandwidth_hz=(1.0, 2.0))
+    with pytest.raises(TypeError):
+        fedteddi.Schedule(clients=(1.5,), bandwidth_hz=(1.0,))  # type: ignore[arg-type]
+
+
+def test_a_narrow_terminal_loses_columns_but_no_digits(
+    cli: Cli, reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedteddi.terminal.out", Console(highlight=False, width=60))
+    shown = cli("schedule", reports).out
+    assert "Δ" not in shown
+    assert re.search(r"13 +0 5 \+7 +7\.33 +4\.533 +1\.000", shown)
+
+
+@pytest.mark.parametrize("words", [("example",), ("schedulers",), ("schedule", "--schema")])
+def test_a_full_disk_is_one_sentence(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fedteddi", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: the answer could not be written (No space left on device)\n"
+
+
+def test_a_terminal_without_our_symbols_still_gets_the_numbers(reports: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fedteddi", "schedule", str(reports)],
+        env={"PYTHONIOENCODING": "ascii", "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "19.37 of 20 MHz" in done.stdout
+    assert "P3 -6.9948" in done.stdout
 
 
 def test_schema_and_version(cli: Cli) -> None:

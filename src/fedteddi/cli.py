@@ -1,6 +1,8 @@
 """The command line: parses arguments, prints answers. Everything else is in the library."""
 
+import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +17,7 @@ from fedteddi.protocol.example import example_round
 from fedteddi.protocol.reports import Round, read_round, reports_schema, write_round
 from fedteddi.schedulers.laws import check_scheduler, fault_place
 from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
-from fedteddi.schedulers.schedule import Schedule, Scheduler, schedule_faults
+from fedteddi.schedulers.schedule import Schedule, Scheduler, chosen_by, schedule_faults
 from fedteddi.terminal import print_answer, print_bibtex, print_laws, print_schedulers, say, stdout_to_stderr
 from fedteddi.wireless.radio import Radio
 
@@ -31,12 +33,30 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line; bad input ends in one sentence on stderr and exit code 2."""
+    """Run the command line; bad input ends in one sentence on stderr and exit code 2, a failed write in 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without our symbols shows ? instead
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except InputError as error:
         say("error", str(error))
         sys.exit(2)
+    except BrokenPipeError:  # the reader has seen enough
+        _drop_stdout()
+        sys.exit(1)
+    except OSError as error:
+        _drop_stdout()
+        say("error", f"the answer could not be written ({error.strerror or error})")
+        sys.exit(1)
+
+
+def _drop_stdout() -> None:
+    """Let what is still buffered go nowhere, so that the interpreter does not fail on it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _version(wanted: bool) -> None:
@@ -147,6 +167,9 @@ def check(
     ],
     option: OptionList = None,
     rounds: Annotated[int, typer.Option(min=1, help="How many random rounds to try.")] = 40,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the round on which the first law broke to this JSON file.")
+    ] = None,
 ) -> None:
     """Try the laws every scheduler must keep on a rule, and print what it breaks (exit code 1)."""
     rule = make_scheduler(scheduler, **_parse_options(option or []))
@@ -154,6 +177,8 @@ def check(
         broken = check_scheduler(rule, rounds)
     print_laws(rule.name, broken, rounds)
     if broken:
+        if save is not None:
+            save.write_text(write_round(broken[0].view), encoding="utf-8")
         raise typer.Exit(1)
 
 
@@ -161,7 +186,7 @@ def _decide(rule: Scheduler, round: Round, seed: int) -> Schedule:
     """Ask the rule; a foreign one may print, raise or answer nonsense, and none of that may pass for ours."""
     try:
         with stdout_to_stderr():
-            chosen = rule.select(round.view, np.random.default_rng(seed))
+            chosen = chosen_by(rule, round.view, np.random.default_rng(seed))
             faults = schedule_faults(round.view, chosen)
     except InputError:
         raise

@@ -24,6 +24,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 MOST_INFEASIBLE = 10  # listed one by one
 MOST_CLASSES = 6
+WIDTH_FOR_CHANGES = 78  # a narrower terminal does without these columns
 CHANGE_COLUMNS = ("Δ variance", "Δ divergence", "Δ drift")
 
 
@@ -82,7 +83,7 @@ def print_laws(name: str, broken: list[Broken], rounds: int) -> None:
             view = by_law[law].view
             out.print(f"[red]broken[/]  {law}")
             out.print(f"        {escape(by_law[law].fault)}", soft_wrap=True)
-            out.print(f"        in a round of {view.num_clients} clients and {view.num_classes} classes")
+            out.print(f"        in a round of {view.num_clients} client(s) and {view.num_classes} class(es)")
         else:
             out.print(f"[green]kept[/]    {law}")
     verdict = f"breaks {len(broken)} of {len(LAWS)} laws" if broken else f"keeps all {len(LAWS)} laws"
@@ -96,7 +97,7 @@ def print_answer(view: RoundView, answer: Answer) -> None:
         f"[bold]{escape(answer.scheduler)}[/], frame {view.frame},"
         f" round {view.round} of {view.rounds_in_frame}:"
         f" {len(chosen.clients)} of {view.num_clients} clients upload,"
-        f" using {sum(chosen.bandwidth_hz) / 1e6:.2f} of {view.total_hz / 1e6:g} MHz",
+        f" using {sum(chosen.bandwidth_hz) / 1e6:.4g} of {view.total_hz / 1e6:.4g} MHz",
         soft_wrap=True,
     )
     if chosen.clients:
@@ -109,7 +110,8 @@ def print_answer(view: RoundView, answer: Answer) -> None:
         t = answer.terms
         out.print(
             f"P3 {t.total:.4f} = variance {t.variance:.4f} + divergence {t.divergence:.4f}"
-            f" − {t.drift_weight:.4g} × drift {t.drift:.4f}"
+            f" − λ·drift {t.drift_weight * t.drift:.4f}   (λ = {t.drift_weight:.4f}; lower is better)",
+            soft_wrap=True,
         )
     if chosen.bound is not None:
         out.print(f"proven: no set within the band has a P3 below {chosen.bound:.4f}")
@@ -126,7 +128,7 @@ def _client_table(view: RoundView, answer: Answer) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("client", justify="right")
     table.add_column("classes")
-    changes_known = chosen.trace is not None
+    changes_known = chosen.trace is not None and out.width >= WIDTH_FOR_CHANGES
     for column in ("drift", "MHz", "done at s", *CHANGE_COLUMNS * changes_known):
         table.add_column(column, justify="right")
     moved = np.abs(view.data_mix - view.previous_data_mix) @ view.class_norm  # [N]
@@ -134,6 +136,7 @@ def _client_table(view: RoundView, answer: Answer) -> Table:
     for place, (client, hz) in enumerate(zip(chosen.clients, chosen.bandwidth_hz, strict=True)):
         step = steps.get(client)
         changes = (step.variance_change, step.divergence_change, step.drift_change) if step else ()
+        changes = changes if changes_known else ()
         table.add_row(
             str(client),
             _classes_held(view, client),

@@ -91,7 +91,7 @@ def infeasible_reasons(view: RoundView) -> dict[int, str]:
         elif math.isinf(needed):
             why = "channel too weak: no bandwidth meets the deadline"
         else:
-            why = f"needs {needed / 1e6:.3g} MHz, the band has {view.total_hz / 1e6:.3g}"
+            why = f"needs {needed / 1e6:.3g} MHz, the band has {view.total_hz / 1e6:.3g} MHz"
         reasons[int(n)] = why
     return reasons
 
@@ -99,6 +99,8 @@ def infeasible_reasons(view: RoundView) -> dict[int, str]:
 def nobody_can(round: Round) -> str:
     """Say that the schedule is empty because nobody can, and from which deadline on somebody could."""
     view = round.view
+    least_hz = float(view.needed_hz.min())
+    wider = f", or a band of {least_hz / 1e6:.4g} MHz" if math.isfinite(least_hz) else ""
     if view.compute_s is not None and view.model_bits is not None and view.deadline_s is not None:
         finish = round.radio.fastest_finish_s(
             view.channel_gain, view.compute_s, model_bits=view.model_bits, total_hz=view.total_hz
@@ -110,10 +112,9 @@ def nobody_can(round: Round) -> str:
             shown = f"{math.ceil(smallest / digits) * digits:.4g}"
             return (
                 f"deadline_s={view.deadline_s:g}: no client can finish in time;"
-                f" the smallest feasible is {shown}"
+                f" the smallest feasible is {shown}{wider}"
             )
         return f"deadline_s={view.deadline_s:g}: no client has a channel at all; check channel_gain"
-    smallest = float(view.needed_hz.min())
-    if math.isfinite(smallest):
-        return f"total_hz={view.total_hz:g}: no client fits; the smallest needed_hz is {smallest:.4g}"
+    if math.isfinite(least_hz):
+        return f"total_hz={view.total_hz:g}: no client fits; the smallest needed_hz is {least_hz:.4g}"
     return "no client can meet the deadline: every needed_hz is null; relax the deadline or shrink the model"

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedteddi.errors import check_number
 from fedteddi.heterogeneity.mixes import class_mix
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.paper_cifar10 import batch_counts, paper_cifar10_counts
@@ -24,6 +25,7 @@ def example_round(
     What only training could tell is drawn from the ranges seen in training (docs/paper.md): σ in 26-30,
     class norms in 2-11, and a loss and an update norm that grow with the share of new classes.
     """
+    check_number("deadline_s", deadline_s, above=0)
     before, after = paper_cifar10_counts(keyed_rng(seed, "arrival"))
     clients = len(after)
     where_m = Cell().positions_m(clients, seed)

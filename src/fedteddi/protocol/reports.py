@@ -87,6 +87,8 @@ def write_round(view: RoundView, radio: Radio | None = None, *, with_needed_hz: 
 
 
 def _parse(text: str) -> dict[str, Any]:
+    if not text.strip():
+        raise InputError("the text is empty: give one JSON object with the fields of a round")
     try:
         given = json.loads(text, object_pairs_hook=_no_duplicates)
     except InputError:
@@ -95,8 +97,10 @@ def _parse(text: str) -> dict[str, Any]:
         raise InputError(
             "the JSON is nested too deeply: a round is one object of numbers and lists"
         ) from None
-    except ValueError as error:  # malformed, or a number of absurd length
+    except json.JSONDecodeError as error:
         raise InputError(f"the text is not valid JSON ({error}): give one JSON object") from None
+    except ValueError:  # Python refuses to read integers of thousands of digits
+        raise InputError("the JSON holds a number of absurd length: give numbers of a few digits") from None
     if not isinstance(given, dict):
         raise InputError(f"the JSON is a {_kind(given)}: give one object with the fields of a round")
     return given

@@ -66,8 +66,8 @@ def granted(
             total_hz=view.total_hz,
         )
     return Schedule(
-        clients=tuple(int(n) for n in clients),
-        bandwidth_hz=tuple(float(b) for b in hz),
+        clients=tuple(clients),
+        bandwidth_hz=tuple(hz),
         trace=trace,
         bound=bound,
     )

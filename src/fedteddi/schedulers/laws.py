@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedteddi.schedulers.schedule import Schedule, Scheduler, schedule_faults
+from fedteddi.schedulers.schedule import Schedule, Scheduler, chosen_by, schedule_faults
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.bandwidth import minimum_bandwidth_hz
 
@@ -24,6 +24,16 @@ class Broken:
     law: str
     fault: str
     view: RoundView
+
+
+def answers(rule: Scheduler, view: RoundView) -> list[str]:
+    """Every round gets a schedule, not an exception."""
+    try:
+        _select(rule, view)
+        _select(rule, hopeless(view))
+    except Exception as error:
+        return [f"raised {type(error).__name__}: {error}{fault_place(error)}"]
+    return []
 
 
 def obeys_limits(rule: Scheduler, view: RoundView) -> list[str]:
@@ -44,8 +54,7 @@ def repeats_itself(rule: Scheduler, view: RoundView) -> list[str]:
 
 def empty_when_nobody_can(rule: Scheduler, view: RoundView) -> list[str]:
     """With nobody feasible the schedule is empty."""
-    hopeless = dataclasses.replace(view, needed_hz=np.full(view.num_clients, np.inf))
-    chosen = _select(rule, hopeless).clients
+    chosen = _select(rule, hopeless(view)).clients
     return [f"chose {_some(chosen)} although nobody can meet the deadline"] if chosen else []
 
 
@@ -103,6 +112,7 @@ def only_twins_tie(view: RoundView, group: np.ndarray) -> bool:
 
 
 LAWS: dict[str, Callable[[Scheduler, RoundView], list[str]]] = {
+    "answers every round": answers,
     "keeps within the limits": obeys_limits,
     "same seed, same schedule": repeats_itself,
     "empty when nobody can": empty_when_nobody_can,
@@ -115,15 +125,13 @@ def check_scheduler(rule: Scheduler, rounds: int = 40) -> list[Broken]:
     broken: dict[str, Broken] = {}
     for view in law_rounds(rounds):
         for name, law in LAWS.items():
-            if name in broken:
-                continue
-            try:
-                faults = law(rule, view)
-            except Exception as error:
-                faults = [f"raised {type(error).__name__}: {error}{fault_place(error)}"]
+            faults = law(rule, view)
             if faults:
-                broken[name] = Broken(name, faults[0], view)
-    return list(broken.values())
+                asked = hopeless(view) if law is empty_when_nobody_can else view
+                broken.setdefault(name, Broken(name, faults[0], asked))
+            if faults and law in (answers, obeys_limits):
+                break  # the other laws presume a schedule that can be carried out
+    return [broken[name] for name in LAWS if name in broken]
 
 
 def law_rounds(count: int) -> Iterator[RoundView]:
@@ -173,6 +181,11 @@ def random_round(
     )
 
 
+def hopeless(view: RoundView) -> RoundView:
+    """Return the same round with a deadline that nobody can meet."""
+    return dataclasses.replace(view, needed_hz=np.full(view.num_clients, np.inf))
+
+
 def per_client(view: RoundView) -> dict[str, np.ndarray]:
     """Return the fields that have an entry for every client."""
     fields = {f.name: getattr(view, f.name) for f in dataclasses.fields(view)}
@@ -189,11 +202,11 @@ def permuted(view: RoundView, order: np.ndarray) -> RoundView:
 
 
 def _select(rule: Scheduler, view: RoundView, seed: int = 0) -> Schedule:
-    return rule.select(view, np.random.default_rng(seed))
+    return chosen_by(rule, view, np.random.default_rng(seed))
 
 
 def _chosen_by_group(rule: Scheduler, view: RoundView, group: np.ndarray, seed: int) -> list[int]:
-    chosen = group[list(_select(rule, view, seed).clients)]
+    chosen = group[list(set(_select(rule, view, seed).clients))]
     return [int(count) for count in np.bincount(chosen, minlength=int(group.max()) + 1)]
 
 

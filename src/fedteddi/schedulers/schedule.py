@@ -1,5 +1,6 @@
 """`Schedule`: who uploads and with how much bandwidth, and the story of how it came about."""
 
+import operator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -39,6 +40,11 @@ class Schedule:
     trace: Trace | None = None
     bound: float | None = None  # no set within the band has a lower P3; from the exact search
 
+    def __post_init__(self) -> None:
+        # Arrays are what a rule naturally has at hand; a schedule is plain numbers, so that two can be compared.
+        object.__setattr__(self, "clients", tuple(operator.index(n) for n in self.clients))
+        object.__setattr__(self, "bandwidth_hz", tuple(float(hz) for hz in self.bandwidth_hz))
+
 
 @runtime_checkable
 class Scheduler(Protocol):
@@ -51,15 +57,21 @@ class Scheduler(Protocol):
         ...
 
 
+def chosen_by(rule: Scheduler, view: RoundView, rng: np.random.Generator) -> Schedule:
+    """Ask a rule, and refuse an answer that is no schedule at all."""
+    answer = rule.select(view, rng)
+    if not isinstance(answer, Schedule):
+        raise TypeError(f"select returned {type(answer).__name__}: it must return a fedteddi.Schedule")
+    return answer
+
+
 def schedule_faults(view: RoundView, schedule: Schedule) -> list[str]:
     """Return what makes this schedule impossible, in words; nothing if it can be carried out."""
     clients, granted = schedule.clients, schedule.bandwidth_hz
     if len(clients) != len(granted):
         return [f"{len(clients)} clients but {len(granted)} bandwidths"]
     faults = []
-    if any(not isinstance(n, int | np.integer) or isinstance(n, bool) for n in clients):
-        return ["clients are not whole numbers"]
-    unknown = [int(n) for n in clients if not 0 <= n < view.num_clients]
+    unknown = [n for n in clients if not 0 <= n < view.num_clients]
     if unknown:
         return [f"client {unknown[0]} does not exist: there are {view.num_clients}, counted from 0"]
     if len(set(clients)) < len(clients):

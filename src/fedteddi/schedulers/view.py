@@ -152,10 +152,10 @@ def _array(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
     return array
 
 
-def _per_client(name: str, values: ArrayLike, length: int) -> np.ndarray:
+def _per_client(name: str, values: ArrayLike, length: int, as_in: str = "num_samples") -> np.ndarray:
     array = _array(name, values, 1)
     if len(array) != length:
-        raise InputError(f"{name} has {len(array)} entries: give {length}, as the other fields have")
+        raise InputError(f"{name} has {len(array)} entries: give {length}, as {as_in} has")
     return array
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, shown
 
 LN2 = math.log(2.0)
 # Below this distance from Γ = 1 the two roots of log1p(x) = Γx meet, and their series is exact to rounding.
@@ -58,7 +58,7 @@ def minimum_bandwidth_hz(
         bad |= (values <= 0) if lowest == "positive" else (values < 0) if lowest else False
         if bad.any():
             raise InputError(
-                f"{name}={values[bad].flat[0]!r}: give finite numbers{', ' if lowest else ''}{lowest}"
+                f"{name}={shown(values[bad].flat[0])}: give finite numbers{', ' if lowest else ''}{lowest}"
             )
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         rate_bps_needed = bits / time_s  # R

@@ -20,10 +20,11 @@ from fedteddi.schedulers.search.greedy import Found
 from fedteddi.schedulers.search.problem import SearchProblem
 from fedteddi.schedulers.search.refined import refined
 
-# HiGHS works to an absolute 1e-6, and the program below is in units of the largest possible utility. (Scaling
-# it up for more digits makes HiGHS 1.12 repair its own solutions, and print about it.)
+# HiGHS works to an absolute 1e-6, and the program below is in units of the largest possible utility. Where sample
+# counts differ widely that may not be enough, and the program is scaled up (which makes HiGHS 1.12 repair its own
+# solutions now and then, and print about it).
 PROVEN_WITHIN = 1e-6
-SOLVES_PER_SIZE = 50
+LARGEST_SCALE = 1e8
 
 
 class UnsolvedError(InputError):
@@ -44,17 +45,23 @@ def exact(problem: SearchProblem, rng: np.random.Generator, time_limit_s: float)
     # The cheapest s clients tell whether any s clients fit at all.
     cheapest_hz = np.cumsum(np.sort(problem.needed_hz))
     for size in range(1, int(np.searchsorted(cheapest_hz, problem.total_hz, side="right")) + 1):
-        program = SizeProgram(problem, size)
-        for _ in range(SOLVES_PER_SIZE):
+        scale = 1.0
+        while True:
+            program = SizeProgram(problem, size, scale)
             members, size_bound = program.solve(best_total, give_up_at)
-            if members is not None and problem.total(problem.sums(members)) < best_total:
+            better = members is not None and problem.total(problem.sums(members)) < best_total
+            if members is not None and better:
                 best, best_total = members, problem.total(problem.sums(members))
             if size_bound >= best_total - PROVEN_WITHIN * program.unit:
                 break
-        else:
-            raise UnsolvedError(
-                f"search='exact' made no progress on sets of {size} clients: use search='refined' here"
-            )
+            if not better:  # nothing found, yet nothing proven: ask for more digits
+                scale *= 100.0
+            if scale > LARGEST_SCALE:
+                raise UnsolvedError(
+                    f"search='exact' could not prove the optimum of sets of {size} clients, whose sample counts"
+                    f" lie too far apart ({problem.samples.min():g} to {problem.samples.max():g}):"
+                    " use search='refined' here"
+                )
         bound = min(bound, size_bound)
     return Found(order[best], "proven optimal", bound=min(bound, best_total))
 
@@ -62,17 +69,18 @@ def exact(problem: SearchProblem, rng: np.random.Generator, time_limit_s: float)
 class SizeProgram:
     """The mixed-integer program for sets of one size: variables x [M] (in or out), then t [C] ≥ |A x|."""
 
-    def __init__(self, problem: SearchProblem, size: int) -> None:
+    def __init__(self, problem: SearchProblem, size: int, scale: float) -> None:
         self.problem, self.size = problem, size
         classes, count = problem.pull.shape
         mean_samples = float(problem.samples.mean())
         pull, incentive = problem.pull / mean_samples, problem.incentive / mean_samples
-        # What utilities are measured in: the largest distance from the target a client can have.
-        self.unit = float(max(np.abs(pull).sum(axis=0).max(), np.abs(incentive).max())) or 1.0
-        self.samples = problem.samples / mean_samples
-        self.incentive = incentive / self.unit
+        # What P3 is measured in: the largest of its terms for a client alone.
+        largest = (np.abs(pull).sum(axis=0).max(), np.abs(incentive).max(), problem.one_client_variance)
+        self.unit = float(max(largest)) or 1.0
+        self.samples = problem.samples / mean_samples * scale
+        self.incentive = incentive / self.unit * scale
         self.least_samples = float(np.sort(self.samples)[:size].sum())
-        absolute = csr_array(pull / self.unit)
+        absolute = csr_array(pull / self.unit * scale)
         ones = eye_array(classes)
         self.rows = [
             LinearConstraint(block_array([[absolute, -ones], [-absolute, -ones]]), -np.inf, 0.0),
