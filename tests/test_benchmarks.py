@@ -32,7 +32,7 @@ def test_optimality_in_small(tmp_path: Path) -> None:
     assert {share for _, search, share, _ in rows if search == "exact"} == {"100"}
 
 
-def test_the_committed_page_has_the_form_the_script_writes() -> None:
+def test_the_readme_quotes_the_committed_page() -> None:
     committed = (ROOT / "docs" / "optimality.md").read_text(encoding="utf-8")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shares = dict(re.findall(r"^\| 30 \| (\w+) \| (\d+)% \|", committed, re.MULTILINE))

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from importlib.resources import files
 from pathlib import Path
 
@@ -169,6 +170,7 @@ def test_check_passes_ours_and_names_what_a_rule_breaks(cli: Cli, tmp_path: Path
     [
         ("return None", "raised TypeError: select returned NoneType: it must return a fedteddi.Schedule"),
         ("raise KeyError('x')", "raised KeyError: 'x' (mine.py, line 3)"),
+        ("import sys; sys.exit(0)", "raised SystemExit: 0 (mine.py, line 3)"),
     ],
 )
 def test_check_says_once_that_a_rule_fails(cli: Cli, tmp_path: Path, body: str, message: str) -> None:
@@ -178,6 +180,53 @@ def test_check_says_once_that_a_rule_fails(cli: Cli, tmp_path: Path, body: str, 
     assert done.code == 1
     assert done.out.count(message) == 1
     assert "mine breaks 1 of 5 laws" in done.out
+
+
+def test_check_survives_a_rule_that_fails_now_and_then(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from fedteddi import make_scheduler\nclass Mine:\n    name = 'mine'\n    def select(self, view, rng):\n"
+        "        if rng.random() < 0.2: raise RuntimeError('unlucky')\n"
+        "        return make_scheduler('random').select(view, rng)\n"
+    )
+    done = cli("check", f"{file}:Mine")
+    assert done.code == 1
+    assert "broken  answers every round" in done.out
+    assert "raised RuntimeError: unlucky (mine.py, line 5)" in done.out
+
+
+def test_a_broken_package_does_not_hide_the_other_rules(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = EntryPoint(name="bad", value="nonsuch:X", group="fedteddi.schedulers")
+    monkeypatch.setattr("fedteddi.schedulers.registry.entry_points", lambda **_group: [bad])
+    done = cli("schedulers")
+    assert done.code == 0
+    assert "pure-drift" in done.out
+    assert "warning: the entry point 'bad' could not be imported" in done.err
+
+
+def test_a_given_needed_hz_that_contradicts_the_file_is_doubted(cli: Cli) -> None:
+    given = json.loads(write_round(example_round(0)))
+    done = cli("schedule", "-", "--json", stdin=json.dumps(given | {"deadline_s": 1.3}))
+    assert done.code == 0
+    assert "warning: needed_hz[0]=" in done.err
+    assert "30 such client(s)" in done.err
+    assert cli("schedule", "-", stdin=json.dumps(given)).err == ""
+
+
+def test_the_smallest_deadline_is_read_off_a_given_needed_hz(cli: Cli) -> None:
+    """Written out at 1 s and scheduled in a narrow band: the deadline named is one that works with that band."""
+    given = json.loads(write_round(example_round(0))) | {"total_hz": 1e6}
+    done = cli("schedule", "-", stdin=json.dumps(given))
+    smallest = re.search(r"the smallest feasible is ([\d.]+), or a band of ([\d.]+) MHz", done.err)
+    assert smallest
+    del given["needed_hz"]
+    works = cli("schedule", "-", "--json", stdin=json.dumps(given | {"deadline_s": float(smallest[1])}))
+    assert len(json.loads(works.out)["clients"]) == 1
+
+
+def test_whole_numbers_may_be_written_as_json_likes(cli: Cli) -> None:
+    given = json.loads(write_round(example_round(0))) | {"round": 1.0, "batch_size": 32.0}
+    assert cli("schedule", "-", stdin=json.dumps(given)).code == 0
 
 
 def test_a_schedule_may_be_given_as_arrays() -> None:

@@ -100,7 +100,12 @@ def schedulers(
     cite: Annotated[bool, typer.Option("--cite", help="Print the BibTeX of all rules instead.")] = False,
 ) -> None:
     """List the scheduling rules, what they need, their options, and where they come from."""
-    found = {name: find_scheduler(name) for name in scheduler_names()}
+    found = {}
+    for name in scheduler_names():
+        try:
+            found[name] = find_scheduler(name)
+        except InputError as error:  # somebody's package is broken; ours still works
+            say("warning", str(error))
     if cite:
         print_bibtex(found.values())
     else:
@@ -152,7 +157,7 @@ def schedule(
     for warning in answer.warnings:
         say("warning", warning)
     if as_json:
-        print(json.dumps(answer.as_json(), indent=2, allow_nan=False))
+        print(json.dumps(answer.as_json(), indent=2, allow_nan=False, default=str))
     else:
         print_answer(round.view, answer)
 
@@ -190,7 +195,7 @@ def _decide(rule: Scheduler, round: Round, seed: int) -> Schedule:
             faults = schedule_faults(round.view, chosen)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(
             f"{rule.name} raised {type(error).__name__}: {error}{fault_place(error)};"
             " try 'fedteddi check' on it"
@@ -201,6 +206,8 @@ def _decide(rule: Scheduler, round: Round, seed: int) -> Schedule:
 
 
 def _read(reports: str) -> str:
+    if reports == "-" and sys.stdin is None:
+        raise InputError("standard input is closed: give a JSON file")
     try:
         with sys.stdin.buffer if reports == "-" else Path(reports).open("rb") as file:
             content = file.read(MAX_INPUT_BYTES + 1)

@@ -35,7 +35,10 @@ def check_number(
     """Refuse anything but a finite number (a whole one, if asked) inside the given range."""
     kind = numbers.Integral if whole else numbers.Real
     if not isinstance(value, bool) and isinstance(value, kind):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an integer beyond all floats
+            number = math.inf
         if math.isfinite(number) and number >= at_least and number > above and number <= at_most:
             return
     limits = [f"at least {at_least:g}"] if at_least > -math.inf else []

@@ -105,7 +105,7 @@ def print_answer(view: RoundView, answer: Answer) -> None:
         if any(_new_classes(view, client).any() for client in chosen.clients):
             out.print("(+ marks a class the client did not hold in the frame before)")
     if chosen.trace is not None:
-        out.print(f"stopped because: {chosen.trace.stopped}")
+        out.print(f"stopped because: {escape(chosen.trace.stopped)}")
     if answer.terms is not None:
         t = answer.terms
         out.print(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cli_runner import Outcome
-from fedteddi import example_round
+from fedteddi import InputError, example_round
+from fedteddi.cli import _read
 from fedteddi.protocol.reports import write_round
 
 Cli = Callable[..., Outcome]
@@ -77,6 +78,10 @@ BAD = {
         json.dumps(WITHOUT_BAND | {"channel_gain": [-1.0] * 30}),
         "channel_gain[0]=-1.0: give a finite number, at least 0",
     ),
+    "a band beyond all floats": (json.dumps(GOOD | {"total_hz": 10**400}), "total_hz=1000000"),
+    "a batch of absurd size": (json.dumps(GOOD | {"batch_size": 10**308}), "batch_size=1000000"),
+    "an absurd class norm": (with_entry("class_norm", 0, 1e308), "class_norm[0]=1e+308"),
+    "a model of no bits": (json.dumps(WITHOUT_BAND | {"model_bits": 5e-324}), "model_bits=5e-324"),
     "a huge integer": (with_entry("num_samples", 0, 10**40), "num_samples[0]=1000000000"),
     "an endless integer": (
         json.dumps(GOOD)[:-1] + ', "frame2": ' + "9" * 6000 + "}",
@@ -139,6 +144,7 @@ def test_files_that_cannot_be_read(cli: Cli, tmp_path: Path) -> None:
         ),
         (["-o", "lambda0=many"], "lambda0='many': give a finite number at least 0"),
         (["-o", "lambda0=NaN"], "lambda0=nan"),
+        (["-o", "lambda0=1e308"], "lambda0=1e+308: give a finite number at least 0 and at most 1e+100"),
         (["-o", "search"], "write it as key=value"),
         (["-o", "lambda0=1", "-o", "lambda0=2"], "given twice"),
         (["-s", "random", "-o", "lambda0=1"], "random has no option 'lambda0'"),
@@ -167,6 +173,8 @@ def test_a_rule_lacking_its_field_says_so(cli: Cli) -> None:
         ("return Schedule(clients=(1,), bandwidth_hz=())", "1 clients but 0 bandwidths"),
         ("return Schedule(clients=(1,), bandwidth_hz=(1e9,))", "Hz are given away, but the band has"),
         ("return Schedule(clients=(1,), bandwidth_hz=(float('nan'),))", "client 1 got nan Hz"),
+        ("import sys; sys.exit(0)", "mine raised SystemExit"),
+        ("return Schedule(clients=(), bandwidth_hz=(), bound=float('nan'))", "its bound is nan"),
         ("return None", "mine raised TypeError: select returned NoneType"),
     ],
 )
@@ -177,3 +185,19 @@ def test_a_foreign_rule_that_misbehaves_is_named(cli: Cli, tmp_path: Path, body:
         + body
     )
     assert_refused(cli("schedule", "-", "-s", f"{file}:Mine", stdin=json.dumps(GOOD)), message)
+
+
+def test_a_rule_file_that_exits_is_an_error_not_a_success(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import sys\nsys.exit(0)\n")
+    assert_refused(
+        cli("schedule", "-", "-s", f"{file}:Mine", stdin=json.dumps(GOOD)),
+        "could not be imported: SystemExit",
+    )
+    assert_refused(cli("check", f"{file}:Mine"), "could not be imported: SystemExit")
+
+
+def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedteddi.cli.sys.stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        _read("-")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedteddi import Objective, collective_divergence, temporal_drift
+from fedteddi import InputError, Objective, collective_divergence, temporal_drift
 from fedteddi.heterogeneity.drift import unweighted_drift
 from fedteddi.heterogeneity.estimates import (
     estimate_class_norm,
@@ -167,3 +167,18 @@ def test_papers_class_norm_is_below_half_and_shuns_new_classes() -> None:
         new.append(share[6:].mean())
     assert np.mean(common) == pytest.approx(0.39, abs=0.03)
     assert np.mean(new) == pytest.approx(0.22, abs=0.03)
+
+
+def test_equal_mixes_are_equal_whatever_the_rounding() -> None:
+    """D7's 0/0: with one mix for all and unequal D_n, p_n − p is rounding noise, not a direction."""
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        mix = np.tile(rng.dirichlet(np.ones(5)), (6, 1))
+        assert np.isnan(paper_class_norm(np.eye(5), mix, rng.integers(1, 1000, size=6), np.arange(6))).all()
+
+
+def test_what_has_no_answer_is_refused() -> None:
+    with pytest.raises(InputError, match="at least two"):
+        gradient_variance(np.ones((1, 3)))
+    with pytest.raises(InputError, match="without samples"):
+        class_mix(np.array([[1, 2], [0, 0]]))

@@ -39,11 +39,19 @@ def order_counts(name: str, view: RoundView, **options: object) -> dict[tuple[in
 
 
 def assert_fits(counts: dict[tuple[int, ...], int], probability: dict[tuple[int, ...], float]) -> None:
-    """Chi-square of the counts against the probabilities, which must cover every outcome."""
+    """Chi-square of the counts against the probabilities, which must cover every outcome.
+
+    Outcomes expected fewer than 5 times are pooled, as is usual for this test.
+    """
     assert set(counts) <= set(probability)
     assert sum(probability.values()) == pytest.approx(1.0)
-    observed = [counts.get(outcome, 0) for outcome in probability]
-    assert stats.chisquare(observed, [p * DRAWS for p in probability.values()]).pvalue > 0.001
+    common = [outcome for outcome, p in probability.items() if p * DRAWS >= 5]
+    expected = [probability[outcome] * DRAWS for outcome in common]
+    observed = [counts.get(outcome, 0) for outcome in common]
+    if len(common) < len(probability):
+        expected.append(DRAWS - sum(expected))
+        observed.append(DRAWS - sum(observed))
+    assert stats.chisquare(observed, expected).pvalue > 0.001
 
 
 def test_random_draws_every_order_equally_often() -> None:
@@ -139,14 +147,53 @@ def test_fed_cbs_draws_with_its_probabilities(number: int, times: list[int]) -> 
         second = {b: 1 / qcid(held[[a, b]], shares[[a, b]]) ** 2 for b in range(4) if b != a}
         for b, weight in second.items():
             probability[(a, b)] = first[a] / sum(first) * weight / sum(second.values())
-    # Pairs that are expected fewer than 5 times are pooled with the chi-square's usual rule.
-    rare = [pair for pair, p in probability.items() if p * DRAWS < 5]
-    counts = order_counts("fed-cbs", view)
-    seen_rare = sum(counts.pop(pair, 0) for pair in rare)
-    rare_probability = sum(probability.pop(pair) for pair in rare)
-    if rare:
-        probability[(-1,)], counts[(-1,)] = rare_probability, seen_rare
-    assert_fits(counts, probability)
+    assert_fits(order_counts("fed-cbs", view), probability)
+
+
+def test_fed_cbs_third_draw_has_exponent_three_and_uses_data_mixes() -> None:
+    """Room for three of four: P(a, b, c) ∝ first · second² · third³; batches say something else and are ignored."""
+    mix = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0.6, 0.0, 0.4]])
+    view = four_clients(
+        total_hz=3.0,
+        batch_mix=mix[::-1].copy(),
+        data_mix=mix,
+        previous_data_mix=mix,
+        round=1,
+        rounds_in_frame=9,
+    )
+    held = view.num_samples
+
+    def weight(members: tuple[int, ...]) -> float:
+        return float(1 / qcid(held[list(members)], mix[list(members)]) ** len(members))
+
+    probability = {}
+    for a, b, c in permutations(range(4), 3):
+        first = weight((a,)) / sum(weight((n,)) for n in range(4))
+        second = weight((a, b)) / sum(weight((a, n)) for n in range(4) if n != a)
+        third = weight((a, b, c)) / sum(weight((a, b, n)) for n in range(4) if n not in (a, b))
+        probability[(a, b, c)] = first * second * third
+    assert_fits(order_counts("fed-cbs", view), probability)
+
+
+def test_defaults_are_the_papers() -> None:
+    """d = 15 candidates, exploration 10, λ0 = 2."""
+    assert make_scheduler("power-of-choice").candidates == 15  # type: ignore[attr-defined]
+    assert make_scheduler("fed-cbs").exploration == 10  # type: ignore[attr-defined]
+    assert make_scheduler("fedteddi").lambda0 == 2  # type: ignore[attr-defined]
+
+
+def test_pure_drift_tells_small_differences_apart() -> None:
+    """Drifts 0.0002 and 0.0004 are no tie."""
+    before = np.tile([0.5, 0.5, 0.0], (4, 1))
+    now = before + np.array([[0.0], [1e-4], [2e-4], [0.0]]) * [1, -1, 0]
+    counts = order_counts("pure-drift", four_clients(data_mix=now, previous_data_mix=before))
+    assert set(counts) == {(2, 1)}
+
+
+@pytest.mark.parametrize(("name", "field"), [("best-channel", "channel_gain"), ("best-norm", "update_norm")])
+def test_equal_scores_are_ranked_at_random(name: str, field: str) -> None:
+    counts = order_counts(name, four_clients(**{field: np.full(4, 0.5)}))
+    assert_fits(counts, dict.fromkeys(permutations(range(4), 2), 1 / 12))
 
 
 def test_fed_cbs_survives_perfect_balance() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedteddi import collective_divergence, convergence_bound, deviation_bound, temporal_drift
+from fedteddi import InputError, collective_divergence, convergence_bound, deviation_bound, temporal_drift
 from fedteddi.heterogeneity.mixes import pooled_mix, sample_shares
 
 CLASSES = 4
@@ -173,3 +173,34 @@ def test_small_divergence_brings_federated_closer_to_centralised() -> None:
     bounds = [convergence_bound(deviations=[v, v], **numbers) for v in (0.0, 0.1, 0.4)]
     assert bounds == sorted(bounds)
     assert bounds[0] < bounds[-1] < math.inf
+
+
+def test_deviation_bound_wants_the_effective_size_for_unequal_data() -> None:
+    """Two clients with α = (0.98, 0.02), τ = 1, unit noise in one dimension: E|Σ α_n e_n| = √(2/π) √(Σα²).
+
+    With |S| = 2 the "bound" ησ/√2 lies below that; with 1/Σα² = 1.04 it holds.
+    """
+    numbers = {"learning_rate": 0.1, "local_steps": 1, "smoothness": 0.0, "gradient_bound": 0.0}
+    numbers |= {"gradient_std": 1.0, "batch_size": 1, "divergence": 0.0}
+    squares = 0.98**2 + 0.02**2
+    expected = 0.1 * math.sqrt(2 / math.pi) * math.sqrt(squares)
+    assert deviation_bound(set_size=2, **numbers) < expected
+    assert deviation_bound(set_size=1 / squares, **numbers) > expected
+
+
+def test_theorems_conditions_are_kept() -> None:
+    numbers = {"learning_rate": 0.6, "local_steps": 1, "smoothness": 2.0, "lipschitz": 1.0, "omega": 1.0}
+    assert convergence_bound(deviations=[0.0], epsilon=1.0, **numbers) == math.inf  # η > 1/β
+    with pytest.raises(InputError, match="epsilon"):
+        convergence_bound(deviations=[0.0], epsilon=0.0, **numbers)
+    with pytest.raises(InputError, match="set_size"):
+        deviation_bound(
+            learning_rate=0.1,
+            local_steps=1,
+            smoothness=1.0,
+            gradient_bound=1.0,
+            gradient_std=1.0,
+            set_size=0,
+            batch_size=1,
+            divergence=0.0,
+        )

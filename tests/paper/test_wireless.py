@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from fedteddi import make_scheduler, minimum_bandwidth_hz, rate_bps
+from fedteddi import InputError, make_scheduler, minimum_bandwidth_hz, rate_bps
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.admission import fitting_in_order
 from fedteddi.wireless.bandwidth import LN2, share_band_hz
@@ -182,3 +182,21 @@ def test_spare_band_option_shortens_the_round() -> None:
     assert times is not None
     assert max(times) - min(times) < 1e-9
     assert max(times) < 1.2
+
+
+def test_shared_band_never_gives_less_than_needed() -> None:
+    """Barely feasible clients (Γ up to 1 − 1e-10), whose B* is ill-conditioned, in a band that is all but full."""
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        compute_s, load = rng.uniform(0, 0.9, size=3), 1 - 10 ** rng.uniform(-10, -6, size=3)
+        signal = 1e6 / (1 - compute_s) * LN2 / load
+        needed = minimum_bandwidth_hz(1e6, 1 - compute_s, 1.0, signal, 1.0)
+        total_hz = float(needed.sum()) * (1 + 1e-12)
+        granted = share_band_hz(needed, compute_s, deadline_s=1.0, model_bits=1e6, total_hz=total_hz)
+        assert (granted >= needed).all()
+        assert granted.sum() <= total_hz
+
+
+def test_a_needed_bandwidth_beyond_any_radio_is_refused() -> None:
+    with pytest.raises(InputError, match="check needed_hz"):
+        share_band_hz(np.array([1.0]), np.array([0.1]), deadline_s=1.0, model_bits=1e6, total_hz=10.0)

@@ -60,8 +60,14 @@ def changed(field: str, where: Any, value: Any) -> RoundView:
             np.zeros(10, dtype=bool),
             r"classes_seen\[0\]=False, but a client holds class 0",
         ),
-        ("total_hz", None, -1, "total_hz=-1: give a finite number above 0"),
+        ("total_hz", None, -1, "total_hz=-1: give a finite number at least 1e-06"),
         ("total_hz", None, np.nan, "total_hz=nan"),
+        ("total_hz", None, 10**400, "total_hz=1000"),
+        ("batch_size", None, 10**308, "batch_size=1000"),
+        ("class_norm", 0, 1e308, r"class_norm\[0\]=1e\+308"),
+        ("gradient_std", None, 1e300, r"gradient_std=1e\+300"),
+        ("model_bits", None, 5e-324, "model_bits=5e-324: give a finite number at least 1"),
+        ("data_mix", (7, slice(None)), 0.099, r"data_mix\[7\] sums to 0\.99"),
         ("deadline_s", None, 0, "deadline_s=0: give a finite number above 0"),
         ("model_bits", None, np.inf, "model_bits=inf"),
         ("gradient_std", None, -1.0, r"gradient_std=-1\.0"),
@@ -85,10 +91,11 @@ def test_arrays_are_read_only() -> None:
         view.round = 2  # type: ignore[misc]
 
 
-def test_the_callers_arrays_stay_writable() -> None:
+def test_the_callers_arrays_stay_writable_and_apart() -> None:
     given = np.array(example_round(0).channel_gain)
-    dataclasses.replace(example_round(0), channel_gain=given)
-    given[0] = 1.0
+    view = dataclasses.replace(example_round(0), channel_gain=given)
+    given[0] = np.nan
+    assert np.isfinite(view.channel_gain).all()
 
 
 def test_lists_and_whole_floats_are_welcome() -> None:

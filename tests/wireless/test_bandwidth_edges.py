@@ -59,4 +59,5 @@ def test_nonsense_is_refused_by_name(field: str, value: float) -> None:
 
 def test_rate_saturates_with_the_band() -> None:
     """B log2(1 + s/B) → s/ln 2 as B grows."""
+    assert rate_bps(math.inf, 1e6, 1.0, 1.0) == pytest.approx(1e6 / math.log(2))
     assert rate_bps(1e18, 1e6, 1.0, 1.0) == pytest.approx(1e6 / math.log(2), rel=1e-9)

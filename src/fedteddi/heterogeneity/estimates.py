@@ -5,8 +5,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fedteddi.errors import check_choice
+from fedteddi.errors import InputError, check_choice
 from fedteddi.heterogeneity.mixes import sample_shares
+
+# Mixes closer than this differ by rounding only.
+EQUAL_WITHIN = 1e-9
 
 PoolVariance = Literal["variance", "std"]
 ClassNorm = Literal["paper", "exact"]
@@ -17,6 +20,8 @@ def gradient_variance(sample_gradients: np.ndarray) -> float:
 
     docs/paper.md D5: at w_{k−1}, dropout off; at least two samples.
     """
+    if len(sample_gradients) < 2:
+        raise InputError(f"{len(sample_gradients)} sample(s) have no variance: give at least two")
     centred = sample_gradients - sample_gradients.mean(axis=0)  # [b, P]
     return float((centred**2).sum() / (len(sample_gradients) - 1))
 
@@ -52,7 +57,7 @@ def paper_class_norm(
     everyone = sample_shares(num_samples) @ batch_mix  # p, [C]
     deviation = np.abs(batch_mix[scheduled] - everyone)  # [S, C]
     distance = deviation.sum(axis=1)  # [S]
-    differs = distance > 0
+    differs = distance > EQUAL_WITHIN
     if not differs.any():
         return np.full(len(class_gradients), np.nan)
     largest_share = (deviation[differs] / distance[differs, None]).max(axis=0)  # [C]

@@ -2,10 +2,15 @@
 
 import numpy as np
 
+from fedteddi.errors import InputError
+
 
 def class_mix(counts: np.ndarray) -> np.ndarray:
     """Turn class counts into shares, [..., C]: p^(c) = count_c / Σ count."""
-    return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
+    total = np.asarray(counts).sum(axis=-1, keepdims=True)
+    if (total <= 0).any():
+        raise InputError("a client without samples has no class mix: leave it out")
+    return np.asarray(counts / total)
 
 
 def sample_shares(num_samples: np.ndarray) -> np.ndarray:

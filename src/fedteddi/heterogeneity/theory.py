@@ -2,6 +2,8 @@
 
 import math
 
+from fedteddi.errors import check_number
+
 
 def deviation_bound(
     *,
@@ -10,7 +12,7 @@ def deviation_bound(
     smoothness: float,
     gradient_bound: float,
     gradient_std: float,
-    set_size: int,
+    set_size: float,
     batch_size: int,
     divergence: float,
     as_printed: bool = False,
@@ -19,8 +21,11 @@ def deviation_bound(
 
     ½τ(τ−1)η²βg [iteration error] + ητσ/√(|S|b) [sampling variance] + ητ·divergence. The paper prints η
     instead of η² in the first term, which cannot be right by dimension (docs/paper.md, errata);
-    `as_printed` gives that reading.
+    `as_printed` gives that reading. For unequal D_n the bound wants the effective size 1/Σα_n² for `set_size`:
+    averaging with unequal weights cancels less noise.
     """
+    check_number("set_size", set_size, at_least=1)
+    check_number("batch_size", batch_size, at_least=1)
     eta, tau = learning_rate, local_steps
     step = eta if as_printed else eta**2
     iteration_error = 0.5 * tau * (tau - 1) * step * smoothness * gradient_bound
@@ -41,8 +46,11 @@ def convergence_bound(
     """Bound F_l(w_K) − F_l(w*) after K = len(deviations) rounds with expected deviations E[V_k].
 
     1 / (K ω η τ (1 − βη/2) − Σ_k ρ E[V_k] / ε²); `inf` when the denominator is not positive: the theorem
-    then says nothing.
+    then says nothing, and so it does for η > 1/β.
     """
+    check_number("epsilon", epsilon, above=0)
+    if learning_rate * smoothness > 1:
+        return math.inf
     progress = len(deviations) * omega * learning_rate * local_steps * (1 - smoothness * learning_rate / 2)
     denominator = progress - lipschitz * sum(deviations) / epsilon**2
     return 1.0 / denominator if denominator > 0 else math.inf

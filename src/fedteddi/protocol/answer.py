@@ -59,7 +59,7 @@ def answer_round(round: Round, rule: Scheduler, schedule: Schedule, seed: int) -
         finish_s=finish_s(view, schedule),
         terms=judge.objective(view).terms(schedule.clients) if schedule.clients else None,
         infeasible=infeasible_reasons(view),
-        warnings=() if len(view.schedulable) else (nobody_can(round),),
+        warnings=warnings_about(round),
     )
 
 
@@ -96,25 +96,72 @@ def infeasible_reasons(view: RoundView) -> dict[int, str]:
     return reasons
 
 
+def warnings_about(round: Round) -> tuple[str, ...]:
+    """Say what a reader should know before relying on the schedule."""
+    found = [] if len(round.view.schedulable) else [nobody_can(round)]
+    if round.needed_hz_given and (doubt := contradiction(round)):
+        found.append(doubt)
+    return tuple(found)
+
+
+def contradiction(round: Round) -> str | None:
+    """Say if a given `needed_hz` is not what the file's channel, deadline, model and radio would need."""
+    view = round.view
+    if view.compute_s is None or view.deadline_s is None or view.model_bits is None:
+        return None
+    computed = round.radio.needed_hz(
+        view.channel_gain, view.compute_s, deadline_s=view.deadline_s, model_bits=view.model_bits
+    )
+    with np.errstate(invalid="ignore"):
+        differ = np.flatnonzero(
+            (view.needed_hz != computed) & ~(np.abs(view.needed_hz / computed - 1) < 1e-3)
+        )
+    if len(differ) == 0:
+        return None
+    n = int(differ[0])
+    return (
+        f"needed_hz[{n}]={view.needed_hz[n]:.6g}, but the channel, deadline, model and radio in the same file need"
+        f" {computed[n]:.6g} ({len(differ)} such client(s)): the given value is used; leave needed_hz out to have"
+        " it computed"
+    )
+
+
 def nobody_can(round: Round) -> str:
-    """Say that the schedule is empty because nobody can, and from which deadline on somebody could."""
+    """Say that the schedule is empty because nobody can, and from which deadline or band on somebody could."""
     view = round.view
     least_hz = float(view.needed_hz.min())
     wider = f", or a band of {least_hz / 1e6:.4g} MHz" if math.isfinite(least_hz) else ""
-    if view.compute_s is not None and view.model_bits is not None and view.deadline_s is not None:
+    smallest_s = smallest_deadline_s(round)
+    if smallest_s is not None and view.deadline_s is not None and math.isfinite(smallest_s):
+        # Rounded up: the printed number must itself be feasible.
+        digits = 10.0 ** (math.floor(math.log10(smallest_s)) - 3)
+        shown = f"{math.ceil(smallest_s / digits) * digits:.4g}"
+        return f"deadline_s={view.deadline_s:g}: no client can finish in time; the smallest feasible is {shown}{wider}"
+    if math.isfinite(least_hz):
+        return f"total_hz={view.total_hz:g}: no client fits; the smallest needed_hz is {least_hz:.4g}"
+    if round.needed_hz_given:
+        return (
+            "no client can meet the deadline: every needed_hz is null; relax the deadline or shrink the model"
+        )
+    return f"deadline_s={view.deadline_s:g}: no client has a channel at all; check channel_gain"
+
+
+def smallest_deadline_s(round: Round) -> float | None:
+    """Return the smallest deadline that some client could meet with the whole band; None if that cannot be known.
+
+    Where `needed_hz` was given, the channel is read off it, and a client that has none tells nothing.
+    """
+    view = round.view
+    if view.compute_s is None or view.model_bits is None or view.deadline_s is None:
+        return None
+    if not round.needed_hz_given:
         finish = round.radio.fastest_finish_s(
             view.channel_gain, view.compute_s, model_bits=view.model_bits, total_hz=view.total_hz
         )
-        smallest = float(finish.min())
-        if math.isfinite(smallest):
-            # Rounded up: the printed number must itself be feasible.
-            digits = 10.0 ** (math.floor(math.log10(smallest)) - 3)
-            shown = f"{math.ceil(smallest / digits) * digits:.4g}"
-            return (
-                f"deadline_s={view.deadline_s:g}: no client can finish in time;"
-                f" the smallest feasible is {shown}{wider}"
-            )
-        return f"deadline_s={view.deadline_s:g}: no client has a channel at all; check channel_gain"
-    if math.isfinite(least_hz):
-        return f"total_hz={view.total_hz:g}: no client fits; the smallest needed_hz is {least_hz:.4g}"
-    return "no client can meet the deadline: every needed_hz is null; relax the deadline or shrink the model"
+        return float(finish.min())
+    known = np.isfinite(view.needed_hz)
+    if not known.any():
+        return None
+    compute_s = view.compute_s[known]
+    signal = signal_hz(view.model_bits, view.deadline_s - compute_s, view.needed_hz[known])
+    return float((compute_s + view.model_bits / rate_from_signal(view.total_hz, signal)).min())

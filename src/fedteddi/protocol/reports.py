@@ -29,6 +29,7 @@ LISTS = (
     "update_norm",
     "compute_s",
 )
+WHOLE = ("frame", "round", "rounds_in_frame", "batch_size")
 FOR_NEEDED_HZ = ("compute_s", "deadline_s", "model_bits")
 
 
@@ -38,6 +39,7 @@ class Round:
 
     view: RoundView
     radio: Radio
+    needed_hz_given: bool  # by the file; otherwise it was computed
 
 
 def reports_schema() -> str:
@@ -64,9 +66,13 @@ def read_round(text: str) -> Round:
             given[key] = _numbers(key, given[key], depth=2 if key in TABLES else 1)
     if "classes_seen" in given:
         given["classes_seen"] = _booleans("classes_seen", given["classes_seen"])
-    if "needed_hz" not in given:
+    for key in WHOLE:
+        if isinstance(given.get(key), float) and given[key].is_integer():
+            given[key] = int(given[key])  # JSON does not tell 1.0 from 1
+    needed_hz_given = "needed_hz" in given
+    if not needed_hz_given:
         given["needed_hz"] = _needed_hz(given, radio)
-    return Round(RoundView(**given), radio)
+    return Round(RoundView(**given), radio, needed_hz_given)
 
 
 def write_round(view: RoundView, radio: Radio | None = None, *, with_needed_hz: bool = True) -> str:
@@ -172,7 +178,7 @@ def _needed_hz(given: dict[str, Any], radio: Radio) -> np.ndarray:
             )
     # Half a round is enough to work with here; RoundView judges the rest.
     check_number("deadline_s", given["deadline_s"], above=0)
-    check_number("model_bits", given["model_bits"], above=0)
+    check_number("model_bits", given["model_bits"], at_least=1)
     gain, compute_s = given["channel_gain"], given["compute_s"]
     for name, values in (("channel_gain", gain), ("compute_s", compute_s)):
         for client in np.flatnonzero(values < 0)[:1]:

@@ -64,7 +64,7 @@ def make_scheduler(name: str, **options: Any) -> Scheduler:
         return rule(**options)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{name} could not be made: {type(error).__name__}: {error}") from error
 
 
@@ -101,7 +101,7 @@ def _from_file(name: str) -> type[Scheduler]:
 def _import(load: Callable[[], Any], what: str) -> Any:
     try:
         return load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{what} could not be imported: {type(error).__name__}: {error}") from error
 
 

@@ -85,4 +85,6 @@ def schedule_faults(view: RoundView, schedule: Schedule) -> list[str]:
     spent = float(np.sum(granted))
     if not spent <= view.total_hz * (1 + BAND_TOLERANCE):
         faults.append(f"{spent:.6g} Hz are given away, but the band has {view.total_hz:.6g}")
+    if schedule.bound is not None and not np.isfinite(schedule.bound):
+        faults.append(f"its bound is {schedule.bound}, which bounds nothing")
     return faults

@@ -10,6 +10,8 @@ from fedteddi.errors import InputError, check_number, shown
 
 # Shares that travelled as rounded decimals or in single precision still count as summing to 1.
 MIX_TOLERANCE = 1e-6
+# Far beyond anything measured; the limits keep sums and products of the values representable.
+LARGEST = 1e100
 # Counts beyond 2^53 are no longer exact as floats, and no client has seen that many samples.
 MAX_COUNT = 2**53
 
@@ -18,7 +20,8 @@ MAX_COUNT = 2**53
 class RoundView:
     """One round as the server sees it before it chooses. N clients reported, C classes exist.
 
-    Arrays are checked, not copied, and read-only from here on. An error names the field and the client.
+    Checked, and read-only from here on; an error names the field and the client. The three mixes, which can be
+    large, are not copied: leave the arrays you pass alone.
     """
 
     frame: int  # l, from 0
@@ -44,20 +47,20 @@ class RoundView:
     model_bits: float | None = None  # D_s
 
     def __post_init__(self) -> None:
-        check_number("frame", self.frame, at_least=0, whole=True)
-        check_number("rounds_in_frame", self.rounds_in_frame, at_least=1, whole=True)
-        check_number("round", self.round, at_least=1, whole=True)
+        check_number("frame", self.frame, at_least=0, at_most=MAX_COUNT, whole=True)
+        check_number("rounds_in_frame", self.rounds_in_frame, at_least=1, at_most=MAX_COUNT, whole=True)
+        check_number("round", self.round, at_least=1, at_most=MAX_COUNT, whole=True)
         if self.round > self.rounds_in_frame:
             raise InputError(
                 f"round={self.round} lies beyond rounds_in_frame={self.rounds_in_frame}: rounds count from 1"
             )
-        check_number("batch_size", self.batch_size, at_least=1, whole=True)
-        check_number("total_hz", self.total_hz, above=0)
-        check_number("gradient_std", self.gradient_std, at_least=0)
+        check_number("batch_size", self.batch_size, at_least=1, at_most=MAX_COUNT, whole=True)
+        check_number("total_hz", self.total_hz, at_least=1e-6, at_most=1e30)
+        check_number("gradient_std", self.gradient_std, at_least=0, at_most=LARGEST)
         if self.deadline_s is not None:
-            check_number("deadline_s", self.deadline_s, above=0)
+            check_number("deadline_s", self.deadline_s, above=0, at_most=1e15)
         if self.model_bits is not None:
-            check_number("model_bits", self.model_bits, above=0)
+            check_number("model_bits", self.model_bits, at_least=1, at_most=1e30)
 
         num_samples = _array("num_samples", self.num_samples, 1)
         if len(num_samples) == 0:
@@ -69,15 +72,18 @@ class RoundView:
 
         self._keep("num_samples", _counts("num_samples", num_samples, clients, at_least=1))
         self._keep("times_scheduled", _counts("times_scheduled", self.times_scheduled, clients, at_least=0))
-        self._keep("class_norm", _numbers("class_norm", class_norm, classes, lambda a: a >= 0, "at least 0"))
+        self._keep(
+            "class_norm",
+            _numbers("class_norm", class_norm, classes, _not_negative, "at least 0 and at most 1e100"),
+        )
         for name in ("batch_mix", "data_mix", "previous_data_mix"):
             self._keep(name, _mixes(name, getattr(self, name), clients, classes))
         self._keep("needed_hz", _needed_hz(self.needed_hz, clients))
         ranges: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
-            "channel_gain": (lambda a: a >= 0, "at least 0"),
-            "loss": (np.isfinite, ""),
-            "update_norm": (lambda a: a >= 0, "at least 0"),
-            "compute_s": (lambda a: a >= 0, "at least 0"),
+            "channel_gain": (_not_negative, "at least 0 and at most 1e100"),
+            "loss": (lambda a: np.abs(a) <= LARGEST, "at most 1e100 in size"),
+            "update_norm": (_not_negative, "at least 0 and at most 1e100"),
+            "compute_s": (_not_negative, "at least 0 and at most 1e100"),
         }
         for name, (inside, limits) in ranges.items():
             if getattr(self, name) is not None:
@@ -102,7 +108,7 @@ class RoundView:
             )
 
     def _keep(self, name: str, values: np.ndarray) -> None:
-        locked = values.view()
+        locked = values.view() if values.ndim == 2 else values.copy()
         locked.flags.writeable = False
         object.__setattr__(self, name, locked)
 
@@ -136,6 +142,10 @@ class RoundView:
     def schedulable(self) -> np.ndarray:
         """The clients that could upload if they had the whole band to themselves: B*_n ≤ B, indices."""
         return np.flatnonzero(self.needed_hz <= self.total_hz)
+
+
+def _not_negative(array: np.ndarray) -> np.ndarray:
+    return np.asarray((array >= 0) & (array <= LARGEST))
 
 
 def _array(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:

@@ -10,10 +10,11 @@ from fedteddi.errors import InputError, shown
 LN2 = math.log(2.0)
 # Below this distance from Γ = 1 the two roots of log1p(x) = Γx meet, and their series is exact to rounding.
 SERIES_BELOW = 1e-6
-# Newton converges quadratically from a tight start: 6 steps reach rounding for every Γ in (0, 1); see
-# tests/wireless/test_bandwidth.py. Two more cost nothing.
-NEWTON_STEPS = 8
+# Newton converges quadratically from a tight start; four steps reach rounding over the whole grid of
+# tests/paper/test_wireless.py, two more are for what lies between.
+NEWTON_STEPS = 6
 BISECTION_STEPS = 200
+MOST_NATS = 600.0  # per hertz: a signal-to-noise ratio of 2600 dB
 
 
 def rate_bps(
@@ -28,7 +29,7 @@ def rate_from_signal(bandwidth_hz: ArrayLike, signal_hz: ArrayLike) -> np.ndarra
     """Return B log2(1 + s/B), where s = P|H|²/N0 is the signal in hertz."""
     band, signal = np.asarray(bandwidth_hz, dtype=np.float64), np.asarray(signal_hz, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        rate = band * np.log1p(signal / band) / LN2
+        rate = np.where(np.isinf(band), signal, band * np.log1p(signal / band)) / LN2
     return np.where(band > 0, rate, 0.0)
 
 
@@ -92,8 +93,12 @@ def _nats_per_hertz(load: np.ndarray) -> np.ndarray:
 def signal_hz(model_bits: float, time_left_s: np.ndarray, needed_hz: np.ndarray) -> np.ndarray:
     """Return P|H|²/N0 of clients whose least bandwidth is known: (17) read backwards."""
     nats_per_hertz = model_bits / time_left_s * LN2 / needed_hz
-    # 600 nats per hertz are beyond any radio; the cap keeps the exponential finite.
-    return np.asarray(needed_hz * np.expm1(np.minimum(nats_per_hertz, 600.0)))
+    if (nats_per_hertz > MOST_NATS).any():
+        raise InputError(
+            f"needed_hz={shown(needed_hz[nats_per_hertz > MOST_NATS][0])} is too little for {model_bits:g} bits by"
+            " any radio: check needed_hz, model_bits and deadline_s"
+        )
+    return np.asarray(needed_hz * np.expm1(nats_per_hertz))
 
 
 def share_band_hz(

@@ -58,7 +58,7 @@ class FedCBS(BandOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("exploration", self.exploration, at_least=0)
+        check_number("exploration", self.exploration, at_least=0, at_most=1e100)
 
     def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
         """Draw clients among those that still fit, until nobody does."""

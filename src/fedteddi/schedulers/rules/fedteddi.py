@@ -37,7 +37,7 @@ class FedTeddi(BandOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("lambda0", self.lambda0, at_least=0)
+        check_number("lambda0", self.lambda0, at_least=0, at_most=1e100)
         check_choice("on_no_fit", self.on_no_fit, get_args(OnNoFit))
         check_choice("target", self.target, get_args(Target))
         check_choice("search", self.search, get_args(Search))
@@ -77,19 +77,27 @@ class FedTeddi(BandOptions):
 
 
 def _admissions(view: RoundView, objective: Objective, clients: np.ndarray) -> tuple[Admission, ...]:
-    """Retell how P3 changed as the clients joined, one by one."""
-    admissions, before = [], None
+    """Retell how the terms of P3 changed as the clients joined, one by one."""
+    sizes = np.arange(1, len(clients) + 1)
+    held = np.cumsum(view.num_samples[clients])  # of the first k clients, [k]
+    mix = (
+        np.cumsum(view.num_samples[clients, None] * view.batch_mix[clients], axis=0) / held[:, None]
+    )  # [k, C]
+    variance = objective.gradient_std / np.sqrt(sizes * objective.batch_size)
+    divergence = np.abs(mix - objective.target_mix) @ objective.class_norm
+    drift = np.cumsum(view.num_samples[clients] * objective.drift[clients]) / held
     left_hz = view.total_hz - np.cumsum(view.needed_hz[clients])
-    for count, client in enumerate(clients, start=1):
-        now = objective.terms(clients[:count])
-        admissions.append(
-            Admission(
-                client=int(client),
-                variance_change=now.variance - before.variance if before else None,
-                divergence_change=now.divergence - before.divergence if before else None,
-                drift_change=now.drift - before.drift if before else None,
-                left_hz=float(left_hz[count - 1]),
-            )
+
+    def change(values: np.ndarray, place: int) -> float | None:
+        return float(values[place] - values[place - 1]) if place else None
+
+    return tuple(
+        Admission(
+            client=int(client),
+            variance_change=change(variance, place),
+            divergence_change=change(divergence, place),
+            drift_change=change(drift, place),
+            left_hz=float(left_hz[place]),
         )
-        before = now
-    return tuple(admissions)
+        for place, client in enumerate(clients)
+    )

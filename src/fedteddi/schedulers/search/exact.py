@@ -32,7 +32,10 @@ class UnsolvedError(InputError):
 
 
 def exact(problem: SearchProblem, rng: np.random.Generator, time_limit_s: float) -> Found:
-    """Return the set with the lowest P3 of all that fit the band, with a proven lower bound."""
+    """Return the set with the lowest P3 of all that fit the band, with a proven lower bound.
+
+    HiGHS 1.12 prints a stray line on stdout now and then (its issue 2783); the command line sends it to stderr.
+    """
     if len(problem.clients) == 0:
         return Found(np.zeros(0, dtype=np.intp), "nobody fits")
     give_up_at = time.monotonic() + time_limit_s
