@@ -1,7 +1,7 @@
 """What all rules share: rank, fill the band in that order, hand out bandwidth."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,8 @@ SpareBand = Literal["unused", "share"]
 @dataclass(frozen=True, kw_only=True)
 class BandOptions:
     """The option every built-in rule has: what happens to the band that nobody needs."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()  # "loss", "update_norm", "gradient_std", "class_norm"
 
     spare_band: SpareBand = "unused"
 

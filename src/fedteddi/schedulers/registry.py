@@ -1,17 +1,14 @@
 """Finding rules: built in by name, installed by entry point, or ad hoc as `my_rule.py:MyRule`."""
 
 import importlib
-import importlib.util
 import inspect
 import pkgutil
-import sys
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, cast
 
 from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.plugins import imported, load_object
 from fedteddi.schedulers import rules
 from fedteddi.schedulers.schedule import Scheduler
 
@@ -43,9 +40,9 @@ def find_scheduler(name: str) -> type[Scheduler]:
         return built_in()[name]
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name == name:
-            return _checked(_import(entry.load, f"the entry point {name!r}"), name)
+            return _checked(imported(entry.load, f"the entry point {name!r}"), name)
     if ":" in name:
-        return _from_file(name)
+        return _checked(load_object(name), name)
     raise InputError(
         f"no scheduler is called {shown(name)}{nearest_hint(name, scheduler_names())}: known are"
         f" {', '.join(scheduler_names())}, or give your own as file.py:Class"
@@ -74,35 +71,6 @@ def option_defaults(rule: type[Scheduler]) -> dict[str, object] | None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return {p.name: p.default for p in parameters}
-
-
-def _from_file(name: str) -> type[Scheduler]:
-    file, _, class_name = name.rpartition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise InputError(f"{shown(name)}: there is no file {shown(file)}; give path/to/file.py:Class")
-    # Under a name of its own, so that dataclasses and pickling in the file work.
-    module_name = f"fedteddi_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{shown(file)} is not a Python file: give path/to/file.py:Class")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    _import(partial(spec.loader.exec_module, module), str(path))
-    if not hasattr(module, class_name):
-        classes = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module_name]
-        raise InputError(
-            f"{path} has no class {shown(class_name)}{nearest_hint(class_name, classes)}:"
-            f" it has {', '.join(classes) or 'none'}"
-        )
-    return _checked(getattr(module, class_name), name)
-
-
-def _import(load: Callable[[], Any], what: str) -> Any:
-    try:
-        return load()
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{what} could not be imported: {type(error).__name__}: {error}") from error
 
 
 def _checked(rule: Any, name: str) -> type[Scheduler]:

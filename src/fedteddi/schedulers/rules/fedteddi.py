@@ -28,6 +28,7 @@ class FedTeddi(BandOptions):
 
     name: ClassVar[str] = "fedteddi"
     reference: ClassVar[Reference] = FEDTEDDI
+    needs: ClassVar[frozenset[str]] = frozenset({"gradient_std", "class_norm"})
 
     lambda0: float = 2.0
     on_no_fit: OnNoFit = "skip"

@@ -1,0 +1,237 @@
+"""The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedteddi.errors import InputError
+from fedteddi.schedulers.registry import built_in
+from fedteddi.settings import Settings, load_experiment, override
+from fedteddi.terminal import err, out, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from fedteddi.experiment import Progress, Watch
+
+PLAIN_LINE_EVERY_S = 5.0
+
+Experiment = Annotated[str, typer.Argument(help="A built-in experiment (fashion, evolving) or a .toml file.")]
+Rounds = Annotated[
+    int | None, typer.Option(min=1, help="Rounds of every frame that has any (sets λ's decay too).")
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Where to write; default runs/NAME.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue what is in the folder; start if there is nothing.")
+]
+TimeLimit = Annotated[
+    float | None, typer.Option(min=0, help="Stop in time, resumable, after this many seconds.")
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Another setting, such as radio.deadline_s=1.2.", metavar="KEY=VALUE"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(run)
+    app.command()(compare)
+    app.command()(report)
+    app.command()(scenario)
+
+
+def run(
+    experiment: Experiment = "fashion",
+    scheduler: Annotated[str | None, typer.Option(help="A rule by name, or file.py:Class.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    rounds: Rounds = None,
+    out_folder: Out = None,
+    resume: Resume = False,
+    time_limit: TimeLimit = None,
+    changes: Changes = None,
+) -> None:
+    """Run one experiment with one scheduler, and print how accuracy grew."""
+    from fedteddi.experiment import simulate
+
+    settings = _settings(experiment, rounds, changes)
+    if scheduler is not None:
+        settings = settings.changed(
+            scheduler=scheduler, scheduler_options={}, name=scheduler.rpartition(":")[2]
+        )
+    else:
+        settings = settings.changed(name=settings.scheduler.rpartition(":")[2])
+    if seed is not None:
+        settings = settings.changed(seed=seed)
+    folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{settings.name}-s{settings.seed}"
+    with _watching() as watch:
+        record = simulate(settings, out=folder, resume=resume, time_limit_s=time_limit, watch=watch)
+    print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
+    _say_where(folder, record.finished)
+
+
+def compare(
+    experiment: Experiment = "fashion",
+    scheduler: Annotated[
+        list[str] | None,
+        typer.Option(help="A rule (may be repeated); default all. Also: everyone, as a bound."),
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")] = "1",
+    deadline: Annotated[list[float] | None, typer.Option(help="Seconds; may be repeated.")] = None,
+    rounds: Rounds = None,
+    out_folder: Out = None,
+    resume: Resume = False,
+    time_limit: TimeLimit = None,
+    changes: Changes = None,
+) -> None:
+    """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report."""
+    from fedteddi.experiment import compare as compare_runs
+
+    settings = _settings(experiment, rounds, changes)
+    folder = out_folder or Path("runs") / f"{Path(experiment).stem}-compare"
+    with _watching() as watch:
+        study = compare_runs(
+            settings,
+            schedulers=scheduler or list(built_in()),
+            seeds=parse_seeds(seeds),
+            deadlines_s=deadline,
+            out=folder,
+            resume=resume,
+            time_limit_s=time_limit,
+            watch=watch,
+        )
+    if study.finished:
+        report(folder)
+    _say_where(folder, study.finished)
+
+
+def report(
+    runs: Annotated[Path, typer.Argument(help="A run's folder, or a folder of runs.")],
+    target: Annotated[
+        list[float] | None, typer.Option(help="An accuracy to be reached, such as 0.75; may be repeated.")
+    ] = None,
+    ours: Annotated[
+        str, typer.Option(help="The scheduler that is compared with each other one.")
+    ] = "fedteddi",
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Where to write; default RUNS/report.")
+    ] = None,
+) -> None:
+    """Print tables about finished runs, and write them with the figures 3 to 6 (Markdown, CSV, PNG, SVG)."""
+    from fedteddi.results.report import write_report
+    from fedteddi.results.runs import read_study
+
+    for value in target or []:
+        if not 0 < value < 1:
+            raise InputError(f"--target {value:g}: give a share between 0 and 1, such as 0.75")
+    study = read_study(runs)
+    made = write_report(study, out_folder or runs / "report", target, ours)
+    for title, table in made.tables.items():
+        if "cost to" not in title:  # long; it is in the files
+            out.print(f"\n[bold]{title}[/]")
+            print_table(table)
+    for name in made.unfinished:
+        err.print(f"[yellow]warning:[/] {name} is not finished, and left out: continue it with --resume")
+    pictures = [file for file in made.files if file.suffix == ".png"]
+    out.print(f"\n{made.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
+
+
+def scenario(
+    experiment: Experiment = "fashion",
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    out_file: Annotated[Path, typer.Option("--out", help="Where the picture goes (.png and .svg).")] = Path(
+        "scenario.png"
+    ),
+    changes: Changes = None,
+) -> None:
+    """Print and draw who holds which classes in every frame, before anything is trained."""
+    import numpy as np
+
+    from fedteddi.learning.data import load_dataset
+    from fedteddi.results.figures import save, scenario_heat_map
+    from fedteddi.scenario.build import build_plan
+    from fedteddi.terminal import print_plan
+
+    settings = _settings(experiment, None, changes)
+    settings = settings if seed is None else settings.changed(seed=seed)
+    data = load_dataset(settings.dataset)
+    plan = build_plan(
+        settings.scenario, data.train_labels.numpy(), data.num_classes, len(settings.rounds), settings.seed
+    )
+    print_plan(plan)
+    counts = np.stack([frame.counts for frame in plan.frames])
+    try:
+        files_written = save(scenario_heat_map(counts, f"{settings.name}, seed {settings.seed}"), out_file)
+    except OSError as error:
+        raise InputError(f"{out_file} cannot be written ({error.strerror}): choose another --out") from None
+    out.print(f"drawn in {files_written[0]}", soft_wrap=True)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read "5" as 0 to 4 and "100-104" as those five."""
+    first, dash, last = text.partition("-")
+    if not first.isdigit() or (dash and not last.isdigit()):
+        raise InputError(f"--seeds {text!r}: give how many, such as 5, or which, such as 100-104")
+    seeds = list(range(int(first), int(last) + 1)) if dash else list(range(int(first)))
+    if not seeds:
+        raise InputError(f"--seeds {text!r} means no seed at all: give at least one")
+    return seeds
+
+
+def _settings(experiment: str, rounds: int | None, changes: list[str] | None) -> Settings:
+    with as_file(files("fedteddi").joinpath("experiments")) as folder:
+        settings = load_experiment(experiment, folder)
+    if rounds is not None:
+        settings = settings.changed(rounds=[rounds if length else 0 for length in settings.rounds])
+    return override(settings, changes or [])
+
+
+def _say_where(folder: Path, finished: bool) -> None:
+    if finished:
+        out.print(f"all rounds are done; records in {folder}", soft_wrap=True)
+    else:
+        out.print(
+            f"stopped in time; continue with the same command and --resume (records in {folder})",
+            soft_wrap=True,
+        )
+
+
+@contextmanager
+def _watching() -> "Iterator[Watch]":
+    """Show progress on stderr: a live bar in a terminal, a line now and then elsewhere."""
+    if err.is_terminal:
+        with progress_bar() as bar:
+            task = bar.add_task("starting", total=None)
+
+            def live(state: "Progress") -> None:
+                bar.update(
+                    task, total=state.rounds_in_all, completed=state.rounds_done, description=_status(state)
+                )
+
+            yield live
+        return
+    last = [time.monotonic() - PLAIN_LINE_EVERY_S]
+
+    def plain(state: "Progress") -> None:
+        if time.monotonic() - last[0] >= PLAIN_LINE_EVERY_S or state.rounds_done == state.rounds_in_all:
+            last[0] = time.monotonic()
+            err.print(f"{state.rounds_done}/{state.rounds_in_all} rounds, {_status(state)}")
+
+    yield plain
+
+
+def _status(state: "Progress") -> str:
+    """Say where the first run is: scheduled new and old clients, last accuracy."""
+    run = state.runs[0]
+    judged = [r for r in run.records if "balanced" in r]
+    played = [r for r in run.records if r["round"]]
+    words = [f"{run.settings.name} frame {run.state.frame} round {run.state.round}"]
+    if played:
+        new = played[-1]["scheduled_new"]
+        words.append(f"scheduled {new} new + {len(played[-1]['clients']) - new} old")
+    if judged:
+        words.append(f"accuracy {judged[-1]['balanced']:.3f} balanced, {judged[-1]['global']:.3f} global")
+    return ", ".join(words)

@@ -1,0 +1,239 @@
+"""One experiment as validated data: TOML in, TOML out. Every key has a default; unknown ones are refused."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedteddi.errors import InputError, nearest_hint, shown
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A part of the settings: frozen, and strict about its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Arrival(Section):
+    """New data at the start of one frame: who gets it, which classes, how many samples."""
+
+    frame: Count
+    clients: Annotated[int, Field(ge=1)] | list[int] = 12  # how many, drawn at random, or which
+    classes: list[int] | None = None  # one of them for each client, in turn
+    mix: list[NotNegative] | None = None  # or class weights that every one of them follows
+    samples: Count = 60
+    forget: list[int] = []  # classes the same clients lose
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> "Arrival":
+        if (self.classes is None) == (self.mix is None):
+            raise ValueError(
+                "give either classes (one for each client) or mix (class weights for all of them)"
+            )
+        return self
+
+
+class ScenarioSettings(Section):
+    """Which data lies where in frame 0, and what arrives later."""
+
+    layout: Literal["paper-cifar10", "paper-cifar100", "classes", "dirichlet"] = "paper-cifar10"
+    clients: Count = 30
+    samples_per_client: Count = 120  # in frame 0, and the storage limit afterwards
+    classes_per_client: Count = 2
+    alpha: Positive = 0.5
+    class_weights: list[NotNegative] = [3, 3, 3, 1, 1, 1]
+    arrivals: list[Arrival] = []
+    arrivals_trace: str = ""  # CSV with frame, client, class, samples
+    replay: str = "random"
+    overlap: bool = True
+
+
+class TrainingSettings(Section):
+    """Local training, and the pre-training that stands for frame 0."""
+
+    model: str = "small-cnn"
+    local_steps: Count = 10
+    batch_size: Annotated[int, Field(ge=2)] = 32
+    learning_rate: Positive = 0.01
+    decay: Annotated[float, Field(gt=0, le=1)] = 0.9992
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    augment: Literal["flip", "none"] = "none"
+    pretrain_epochs: Annotated[int, Field(ge=0)] = 10
+    pretrain_learning_rate: Positive = 0.02
+    pretrain_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    pretrain_weight_decay: NotNegative = 5e-4
+    pretrain_batch_size: Count = 128
+
+
+class RadioSettings(Section):
+    """The cell, the uplink and the clients' speed."""
+
+    total_hz: Positive = 2e6
+    deadline_s: Positive = 1.0
+    power_dbm: Annotated[float, Field(ge=-300, le=300)] = 23.0
+    noise_dbm_per_hz: Annotated[float, Field(ge=-300, le=300)] = -174.0
+    radius_m: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 250.0
+    shadowing_std_db: NotNegative = 8.0
+    shadowing: Literal["redrawn", "static"] = "redrawn"
+    seconds_per_sample: NotNegative = 0.5e-3
+    samples_per_second: Positive = 2000.0
+    compute_power_w: NotNegative = 1.0  # for the energy column only
+    gain_trace: str = ""  # CSV with frame, round, client, value
+    compute_trace: str = ""
+
+
+class EstimateSettings(Section):
+    """How σ and L^(c) are estimated (docs/paper.md D5 to D7)."""
+
+    class_norm: Literal["paper", "exact"] = "paper"
+    class_norm_every: Count = 1
+    class_gradient_samples: Count = 64
+    class_norm_layers: Literal["all", "head"] = "all"
+    first_class_norm: Literal["estimated", "ones"] = "estimated"
+    gradient_std: Literal["variance", "std"] = "variance"
+    power_of_choice_loss: Literal["first-batch", "local-steps"] = "first-batch"
+
+
+class EvaluationSettings(Section):
+    """How often and on what models are judged."""
+
+    every: Count = 5
+    loss_samples: Count = 2000
+    loss_in_last_frame: bool = False
+
+
+class Settings(Section):
+    """One experiment."""
+
+    name: str = "fashion"
+    dataset: str = "fashion-mnist"
+    scheduler: str = "fedteddi"
+    scheduler_options: dict[str, Any] = {}
+    seed: Annotated[int, Field(ge=0)] = 0
+    rounds: list[Annotated[int, Field(ge=0)]] = [0, 60]  # K_l, frame by frame
+    scenario: ScenarioSettings = ScenarioSettings()
+    training: TrainingSettings = TrainingSettings()
+    radio: RadioSettings = RadioSettings()
+    estimates: EstimateSettings = EstimateSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+    def changed(self, **changes: Any) -> "Settings":
+        """Return a copy with some keys replaced; a double underscore leads into a section: `radio__deadline_s=1.2`."""
+        data = self.model_dump()
+        for key, value in changes.items():
+            _put(data, key.split("__"), value)
+        return parse_settings(data)
+
+
+def parse_settings(data: dict[str, Any]) -> Settings:
+    """Check plain data; the first thing wrong with it becomes one sentence."""
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        raise InputError(_sentence(error)) from None
+
+
+def read_settings(text: str, where: str) -> Settings:
+    """Read settings from TOML text."""
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{where} is not valid TOML ({error})") from None
+    try:
+        return parse_settings(data)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def write_settings(settings: Settings) -> str:
+    """Write complete settings as TOML; reading them gives the same settings."""
+    data = settings.model_dump()
+    arrivals = data["scenario"].pop("arrivals")
+    lines = [f"{key} = {_toml(value)}" for key, value in data.items() if not isinstance(value, dict)]
+    for section, values in data.items():
+        if isinstance(values, dict):
+            lines += ["", f"[{section}]"]
+            lines += [f"{_key(key)} = {_toml(value)}" for key, value in values.items()]
+        if section == "scenario":
+            for arrival in arrivals:
+                lines += ["", "[[scenario.arrivals]]"]
+                lines += [f"{key} = {_toml(value)}" for key, value in arrival.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def override(settings: Settings, words: list[str]) -> Settings:
+    """Apply `key=value` words, such as `radio.deadline_s=1.2`; values are read as TOML, or else as text."""
+    changes: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set {word!r}: write it as key=value, such as radio.deadline_s=1.2")
+        try:
+            changes[key.strip().replace(".", "__")] = tomllib.loads(f"x = {value}")["x"]
+        except tomllib.TOMLDecodeError:
+            changes[key.strip().replace(".", "__")] = value
+    return settings.changed(**changes)
+
+
+def load_experiment(name: str, folder: Path) -> Settings:
+    """Load an experiment: a TOML file, or the name of one in `folder`."""
+    path = Path(name)
+    if path.suffix != ".toml":
+        known = sorted(file.stem for file in folder.glob("*.toml"))
+        path = folder / f"{name}.toml"
+        if not path.is_file():
+            raise InputError(
+                f"no experiment is called {shown(name)}{nearest_hint(name, known)}: known are {', '.join(known)},"
+                " or give a .toml file"
+            )
+    try:
+        return read_settings(path.read_text(encoding="utf-8"), path.name)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): give a .toml file") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text: give a .toml file") from None
+
+
+def _put(data: dict[str, Any], path: list[str], value: Any) -> None:
+    for step in path[:-1]:
+        inner = data.get(step)
+        if not isinstance(inner, dict):
+            raise InputError(f"there is no section {shown(step)}{nearest_hint(step, data)} in the settings")
+        data = inner
+    data[path[-1]] = value
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        section: Any = Settings
+        for step in first["loc"][:-1]:
+            section = section.model_fields[step].annotation if isinstance(step, str) else Arrival
+            section = Arrival if section == list[Arrival] else section
+        key = str(first["loc"][-1])
+        return f"unknown key {shown(place)}{nearest_hint(key, section.model_fields)}"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{place}={shown(first['input'])}: {message[0].lower()}{message[1:]}" if place else message
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() else _toml(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(entry) for entry in value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_toml(entry)}" for key, entry in value.items()) + "}"
+    return repr(value)
