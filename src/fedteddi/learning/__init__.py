@@ -1,0 +1,1 @@
+"""Torch: data sets, models, local training, what clients measure, evaluation."""

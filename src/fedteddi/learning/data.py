@@ -1,0 +1,126 @@
+"""Labelled images, kept as bytes and normalised batch by batch."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedteddi.errors import InputError, nearest_hint, shown
+
+EMBEDDED = {"fashion-mnist": "fashion_mnist.npz"}
+PARTS = ("train_images", "train_labels", "test_images", "test_labels")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dataset:
+    """Images [M, channels, height, width] as bytes and labels [M], for training and for testing."""
+
+    name: str
+    num_classes: int
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+    mean: Tensor  # per channel, of the training images, in 0..255: [channels, 1, 1]
+    std: Tensor
+
+    @classmethod
+    def from_arrays(
+        cls,
+        name: str,
+        train_images: np.ndarray,
+        train_labels: np.ndarray,
+        test_images: np.ndarray,
+        test_labels: np.ndarray,
+    ) -> "Dataset":
+        """Make a data set of any labelled byte images: [M, H, W], [M, H, W, channels] or [M, channels, H, W]."""
+        images = {"train_images": _channels_first("train_images", train_images)}
+        images["test_images"] = _channels_first("test_images", test_images)
+        if images["train_images"].shape[1:] != images["test_images"].shape[1:]:
+            raise InputError("train_images and test_images differ in shape: give images of one shape")
+        labels = {"train_labels": train_labels, "test_labels": test_labels}
+        for part, given in labels.items():
+            number = len(images[part.replace("labels", "images")])
+            if given.shape != (number,) or given.dtype.kind not in "iu" or (number and given.min() < 0):
+                raise InputError(f"{part}: give {number} class numbers from 0, one for every image")
+        if not len(train_labels) or not len(test_labels):
+            raise InputError(
+                f"the data set {name} has no training or no test images: give at least one of each"
+            )
+        pixels = images["train_images"].astype(np.float64)
+        mean, std = pixels.mean(axis=(0, 2, 3)), pixels.std(axis=(0, 2, 3))
+        return cls(
+            name=name,
+            num_classes=int(max(train_labels.max(), test_labels.max())) + 1,
+            train_images=torch.from_numpy(images["train_images"]),
+            train_labels=torch.from_numpy(train_labels.astype(np.int64)),
+            test_images=torch.from_numpy(images["test_images"]),
+            test_labels=torch.from_numpy(test_labels.astype(np.int64)),
+            mean=torch.tensor(mean, dtype=torch.float32)[:, None, None],
+            std=torch.tensor(np.where(std > 0, std, 1.0), dtype=torch.float32)[:, None, None],
+        )
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        channels, height, width = self.train_images.shape[1:]
+        return int(channels), int(height), int(width)
+
+    def normalised(self, images: Tensor) -> Tensor:
+        """Turn bytes into floats of mean 0 and deviation 1 per channel."""
+        return (images.float() - self.mean) / self.std
+
+    def training_batch(self, indices: np.ndarray, flips: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
+        """Return the images and labels at `indices` [b]; those marked in `flips` [b] are mirrored."""
+        where = torch.from_numpy(indices)
+        images = self.normalised(self.train_images[where])
+        if flips is not None:
+            images = torch.where(torch.from_numpy(flips)[:, None, None, None], images.flip(-1), images)
+        return images, self.train_labels[where]
+
+
+def load_dataset(name: str) -> Dataset:
+    """Load a data set by name, or from an .npz file that holds train_images, train_labels, test_images, test_labels."""
+    if name in EMBEDDED:
+        with files("fedteddi.learning").joinpath("embedded", EMBEDDED[name]).open("rb") as file:
+            return _from_npz(name, file)
+    if name.endswith(".npz"):
+        if not Path(name).is_file():
+            raise InputError(f"there is no file {shown(name)}: give an .npz file with {', '.join(PARTS)}")
+        with Path(name).open("rb") as file:
+            return _from_npz(Path(name).stem, file)
+    raise InputError(
+        f"no data set is called {shown(name)}{nearest_hint(name, EMBEDDED)}: known are {', '.join(EMBEDDED)},"
+        " or give an .npz file"
+    )
+
+
+def _from_npz(name: str, file: IO[bytes]) -> Dataset:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            missing = [part for part in PARTS if part not in arrays.files]
+            if missing:
+                raise InputError(f"the data set {name} lacks {missing[0]}: it needs {', '.join(PARTS)}")
+            return Dataset.from_arrays(name, *(arrays[part] for part in PARTS))
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the data set {name} cannot be read ({error}): give an .npz file of plain arrays"
+        ) from None
+
+
+def _channels_first(part: str, images: np.ndarray) -> np.ndarray:
+    if images.dtype != np.uint8 or images.ndim not in (3, 4):
+        raise InputError(
+            f"{part} is {images.dtype} with {images.ndim} dimensions: give bytes (uint8) in 3 or 4"
+        )
+    if images.ndim == 3:
+        return np.ascontiguousarray(images[:, None])
+    if images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
+        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    return np.ascontiguousarray(images)

@@ -1,0 +1,51 @@
+"""A model whose weights, and whose gradient, are one vector each."""
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatModel:
+    """Wraps a module so that its parameters are views of `weights` and their gradients views of `gradient`.
+
+    A model then travels as one tensor [P], an SGD step is two vector operations, and averaging is a weighted sum.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        parameters = list(module.parameters())
+        self.weights = torch.cat([p.detach().reshape(-1) for p in parameters])
+        self.gradient = torch.zeros_like(self.weights)
+        start = 0
+        for p in parameters:
+            span = slice(start, start + p.numel())
+            p.data = self.weights[span].view_as(p)
+            p.grad = self.gradient[span].view_as(p)
+            start += p.numel()
+
+    @property
+    def size(self) -> int:
+        """P, the number of parameters."""
+        return self.weights.numel()
+
+    @property
+    def bits(self) -> float:
+        """D_s: what one upload weighs, 32 bits a parameter."""
+        return 32.0 * self.size
+
+    @property
+    def head(self) -> slice:
+        """Where the last layer's parameters lie in the vector."""
+        layers = [m for m in self.module.modules() if any(True for _ in m.parameters(recurse=False))]
+        last = sum(p.numel() for p in layers[-1].parameters(recurse=False))
+        return slice(self.size - last, self.size)
+
+    def load(self, weights: Tensor) -> None:
+        """Take on these weights."""
+        self.weights.copy_(weights)
+
+    def loss_gradient(self, images: Tensor, labels: Tensor) -> tuple[float, Tensor]:
+        """Return the mean loss on a batch and its gradient [P] (a view: use it before the next call)."""
+        self.gradient.zero_()
+        loss = nn.functional.cross_entropy(self.module(images), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach()), self.gradient

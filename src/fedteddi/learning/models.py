@@ -1,0 +1,125 @@
+"""The models: the paper's CNN and ResNet-18 with GroupNorm, a small one for the default run, or anyone's own."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.plugins import load_object
+
+GROUPS = 8
+
+
+def _block(channels_in: int, channels: int) -> list[nn.Module]:
+    return [nn.Conv2d(channels_in, channels, 3, padding=1), nn.GroupNorm(GROUPS, channels), nn.ReLU()]
+
+
+def paper_cnn(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+    """Two times two 3×3 convolutions with pooling and dropout, then 120 units; 558,802 parameters for CIFAR-10."""
+    channels, height, width = image_shape
+    return nn.Sequential(
+        *_block(channels, 32),
+        *_block(32, 32),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.2),
+        *_block(32, 64),
+        *_block(64, 64),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.3),
+        nn.Flatten(),
+        nn.Linear(64 * (height // 4) * (width // 4), 120),
+        nn.ReLU(),
+        nn.Linear(120, num_classes),
+    )
+
+
+def small_cnn(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+    """Two 3×3 convolutions with pooling, then 32 units: quick on a CPU."""
+    channels, height, width = image_shape
+    return nn.Sequential(
+        *_block(channels, 16),
+        nn.MaxPool2d(2),
+        *_block(16, 32),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * (height // 4) * (width // 4), 32),
+        nn.ReLU(),
+        nn.Linear(32, num_classes),
+    )
+
+
+class ResidualBlock(nn.Module):
+    """Two 3×3 convolutions and a shortcut, which is a 1×1 convolution where the shape changes."""
+
+    def __init__(self, channels_in: int, channels: int, stride: int) -> None:
+        super().__init__()
+        self.main = nn.Sequential(
+            nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False),
+            nn.GroupNorm(GROUPS, channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, 1, 1, bias=False),
+            nn.GroupNorm(GROUPS, channels),
+        )
+        self.shortcut = nn.Sequential()
+        if stride != 1 or channels_in != channels:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.GroupNorm(GROUPS, channels)
+            )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Add the shortcut to the convolutions."""
+        return torch.relu(self.main(images) + self.shortcut(images))
+
+
+def resnet18(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+    """ResNet-18 for small images (3×3 stem) with GroupNorm; 11,220,132 parameters for CIFAR-100."""
+    layers: list[nn.Module] = [
+        nn.Conv2d(image_shape[0], 64, 3, 1, 1, bias=False),
+        nn.GroupNorm(GROUPS, 64),
+        nn.ReLU(),
+    ]
+    channels = 64
+    for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [ResidualBlock(channels, width, stride), ResidualBlock(width, width, 1)]
+        channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, num_classes))
+
+
+MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
+    "small-cnn": small_cnn,
+    "paper-cnn": paper_cnn,
+    "resnet18": resnet18,
+}
+
+
+def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, seed: int) -> nn.Module:
+    """Make a model by name, or by `module:callable` or `file.py:callable`, with weights drawn from the seed.
+
+    A callable gets (image_shape, num_classes) and returns an nn.Module that maps images to class scores.
+    """
+    if name in MODELS:
+        build = MODELS[name]
+    elif ":" in name:
+        build = load_object(name)
+    else:
+        raise InputError(
+            f"no model is called {shown(name)}{nearest_hint(name, MODELS)}: known are {', '.join(MODELS)},"
+            " or give your own as module:callable"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            model = build(image_shape, num_classes)
+        except Exception as error:
+            raise InputError(
+                f"the model {name} could not be made: {type(error).__name__}: {error}"
+            ) from error
+    if not isinstance(model, nn.Module):
+        raise InputError(f"the model {name} made a {type(model).__name__}: it must return a torch.nn.Module")
+    if any(True for _ in model.buffers()):
+        raise InputError(
+            f"the model {name} has buffers, such as BatchNorm's running mean, which averaging would not"
+            " treat well: use GroupNorm instead"
+        )
+    return model

@@ -1,0 +1,150 @@
+"""What a client measures besides training: gradient variance, loss, class gradients. Dropout is off throughout."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional as F
+
+from fedteddi.learning.flat import FlatModel
+
+# Images whose per-sample gradients are held at once, for models with layers that have no shortcut.
+SAMPLES_AT_ONCE = 8
+
+
+def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple[float, float]:
+    """Return 1/(b−1) Σ_i ‖g_i − ḡ‖² and the mean loss on a batch (docs/paper.md D5).
+
+    Σ‖g_i − ḡ‖² = Σ‖g_i‖² − b‖ḡ‖², and both follow layer by layer from what went in and the gradient of what came out.
+    So one backward pass does, autograd need not compute any weight's gradient, and no per-sample gradient of the whole
+    model is ever held.
+    """
+    model.module.eval()
+    if not _has_shortcut(model.module):
+        return _variance_one_by_one(model, images, labels)
+    batch, found = len(labels), SquaredNorms()
+    images = images.detach().requires_grad_()  # or nothing would flow back
+    with _measuring(model.module, found):
+        # The batch's mean loss: sample i contributes g_i / b to every gradient.
+        loss = F.cross_entropy(model.module(images), labels)
+        torch.autograd.grad(loss, images)
+    total = found.of_samples * batch**2 - batch * found.of_sum
+    return max(total, 0.0) / (batch - 1), float(loss.detach())
+
+
+def mean_loss(model: FlatModel, images: Tensor, labels: Tensor) -> float:
+    """Return the mean loss on a batch."""
+    model.module.eval()
+    with torch.no_grad():
+        return float(F.cross_entropy(model.module(images), labels))
+
+
+def class_gradient(model: FlatModel, images: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean gradient over images of one class, [P]."""
+    model.module.eval()
+    return model.loss_gradient(images, labels)[1].clone()
+
+
+@dataclass
+class SquaredNorms:
+    """Σ_i ‖g_i‖² and ‖Σ_i g_i‖², added up layer by layer."""
+
+    of_samples: float = 0.0
+    of_sum: float = 0.0
+
+    def add(self, sample_gradients: Tensor) -> None:
+        """Add a layer's per-sample gradients, [b, …]."""
+        self.of_samples += _squared(sample_gradients)
+        self.of_sum += _squared(sample_gradients.sum(dim=0))
+
+
+def _squared(values: Tensor) -> float:
+    return float(torch.linalg.vector_norm(values, dtype=torch.float64)) ** 2
+
+
+def _linear(layer: nn.Linear, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
+    """‖δ aᵀ‖² = ‖δ‖² ‖a‖²: a sample's gradient need not be formed."""
+    norms = back.double().square().sum(dim=1) * given.double().square().sum(dim=1)
+    found.of_samples += float(norms.sum())
+    found.of_sum += _squared(back.T @ given)
+    if layer.bias is not None:
+        found.add(back)
+
+
+def _conv(layer: nn.Conv2d, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
+    """Per-sample weight gradients of one layer: δ (out × positions) times the unfolded input."""
+    if isinstance(layer.padding, str):
+        raise TypeError("layers padded by a word have no shortcut")
+    columns = F.unfold(given, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # [b, in·k², L]
+    delta = back.flatten(2)  # [b, out, L]
+    found.add(torch.bmm(delta, columns.transpose(1, 2)))
+    if layer.bias is not None:
+        found.add(delta.sum(dim=2))
+
+
+def _group_norm(layer: nn.GroupNorm, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
+    plain = F.group_norm(given, layer.num_groups, eps=layer.eps)
+    found.add((back * plain).flatten(2).sum(dim=2))  # scale, [b, channels]
+    found.add(back.flatten(2).sum(dim=2))  # shift
+
+
+SHORTCUTS: dict[type[nn.Module], Callable[..., None]] = {
+    nn.Linear: _linear,
+    nn.Conv2d: _conv,
+    nn.GroupNorm: _group_norm,
+}
+
+
+def _with_parameters(module: nn.Module) -> Iterator[nn.Module]:
+    return (layer for layer in module.modules() if any(True for _ in layer.parameters(recurse=False)))
+
+
+def _has_shortcut(module: nn.Module) -> bool:
+    """Tell whether every layer with parameters is one whose per-sample norms we know how to read off."""
+    for layer in _with_parameters(module):
+        if type(layer) not in SHORTCUTS:
+            return False
+        if isinstance(layer, nn.Conv2d) and (layer.groups != 1 or isinstance(layer.padding, str)):
+            return False
+    parameters = [p for layer in _with_parameters(module) for p in layer.parameters(recurse=False)]
+    return len(parameters) == len({id(p) for p in parameters})  # shared weights need the slow way
+
+
+@contextmanager
+def _measuring(module: nn.Module, found: SquaredNorms) -> Iterator[None]:
+    """While active, add each layer's squared gradient norms to `found` as gradients flow back; weights get none."""
+
+    def watch(layer: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
+        entered = given[0].detach()
+        result.register_hook(lambda back: SHORTCUTS[type(layer)](layer, entered, back, found))  # type: ignore[no-untyped-call]
+
+    hooks = [layer.register_forward_hook(watch) for layer in _with_parameters(module)]
+    try:
+        module.requires_grad_(False)
+        yield
+    finally:
+        module.requires_grad_(True)
+        for hook in hooks:
+            hook.remove()
+
+
+def _variance_one_by_one(model: FlatModel, images: Tensor, labels: Tensor) -> tuple[float, float]:
+    """The same for any module, from per-sample gradients, a few samples at a time."""
+    parameters = {name: p.detach() for name, p in model.module.named_parameters()}
+
+    def sample_loss(values: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
+        return F.cross_entropy(functional_call(model.module, values, (image[None],)), label[None])
+
+    per_sample = vmap(grad(sample_loss), in_dims=(None, 0, 0))
+    total, gradient_sum = 0.0, torch.zeros(model.size, dtype=torch.float64)
+    for start in range(0, len(labels), SAMPLES_AT_ONCE):
+        part = slice(start, start + SAMPLES_AT_ONCE)
+        found = per_sample(parameters, images[part], labels[part])
+        rows = torch.cat([found[name].flatten(1) for name in parameters], dim=1).double()  # [samples, P]
+        total += float(rows.square().sum())
+        gradient_sum += rows.sum(dim=0)
+    variance = (total - float(gradient_sum.square().sum()) / len(labels)) / (len(labels) - 1)
+    return max(variance, 0.0), mean_loss(model, images, labels)
