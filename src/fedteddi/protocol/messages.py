@@ -1,0 +1,60 @@
+"""What travels between the server and its clients in one round."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+# A model as one vector; numpy and torch both do, because averaging needs only × and +.
+Vector = Any
+
+Kind = Literal["report", "upload", "class_gradients"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """The server asks some clients for something; the runtime answers with `Answers`."""
+
+    kind: Kind
+    frame: int
+    round: int
+    weights: Vector  # the model the question is about
+    clients: tuple[int, ...]
+    needs: frozenset[str] = frozenset()  # for "report": what the rule wants to know
+    learning_rate: float = 0.0
+    samples: np.ndarray | None = (
+        None  # for "class_gradients": images of each class wanted from each client, [N, C]
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Report:
+    """What every client says after local training, before anybody uploads a model."""
+
+    data_counts: np.ndarray  # samples held of each class, [C]
+    batch_counts: np.ndarray  # samples trained on in this round of each class, [C]
+    gradient_variance: float | None = None
+    loss: float | None = None
+    update_norm: float | None = None
+    compute_s: float | None = None  # measured; None: the server's model of the client's speed
+    channel_gain: float | None = None  # measured; None: the server's model of the cell
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassGradients:
+    """Sums of loss gradients over images of each class, [C, P], and how many images each had, [C].
+
+    A runtime may answer for several clients at once: only the sum over all answers matters.
+    """
+
+    gradient_sum: Any
+    counts: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Who answered what, and who failed and why."""
+
+    given: Mapping[int, Any]
+    failed: Mapping[int, str]
