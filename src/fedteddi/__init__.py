@@ -1,5 +1,8 @@
 """Federated edge learning on changing data: who uploads, and with how much bandwidth."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from fedteddi.errors import InputError
 from fedteddi.heterogeneity.divergence import collective_divergence
 from fedteddi.heterogeneity.drift import temporal_drift
@@ -14,20 +17,46 @@ from fedteddi.wireless.bandwidth import minimum_bandwidth_hz, rate_bps
 
 __version__ = "0.1.0"
 
+# What simulates imports torch, and does so only when it is used.
+_SIMULATOR = {
+    "Dataset": "fedteddi.learning.data",
+    "Settings": "fedteddi.settings",
+    "compare": "fedteddi.experiment",
+    "read_study": "fedteddi.results.runs",
+    "simulate": "fedteddi.experiment",
+}
+
+if TYPE_CHECKING:
+    from fedteddi.experiment import compare, simulate
+    from fedteddi.learning.data import Dataset
+    from fedteddi.results.runs import read_study
+    from fedteddi.settings import Settings
+
 __all__ = [
+    "Dataset",
     "InputError",
     "Objective",
     "RoundView",
     "Schedule",
     "Scheduler",
+    "Settings",
     "check_scheduler",
     "collective_divergence",
+    "compare",
     "convergence_bound",
     "deviation_bound",
     "example_round",
     "make_scheduler",
     "minimum_bandwidth_hz",
     "rate_bps",
+    "read_study",
     "scheduler_names",
+    "simulate",
     "temporal_drift",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SIMULATOR:
+        return getattr(import_module(_SIMULATOR[name]), name)
+    raise AttributeError(f"module 'fedteddi' has no attribute {name!r}")

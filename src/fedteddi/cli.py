@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 import fedteddi
+from fedteddi.cli_experiments import register
 from fedteddi.errors import InputError
 from fedteddi.protocol.answer import answer_round
 from fedteddi.protocol.example import example_round
@@ -30,6 +31,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+register(app)
 
 
 def main() -> None:

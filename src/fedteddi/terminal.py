@@ -5,19 +5,25 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 from fedteddi.protocol.answer import Answer
+from fedteddi.scenario.plan import Plan
 from fedteddi.schedulers.laws import LAWS, Broken
 from fedteddi.schedulers.references import BANDWIDTH, Reference
 from fedteddi.schedulers.registry import option_defaults
 from fedteddi.schedulers.schedule import Scheduler
 from fedteddi.schedulers.view import RoundView
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -121,6 +127,62 @@ def print_answer(view: RoundView, answer: Answer) -> None:
             out.print(f"  client {client} {why}")
         if len(answer.infeasible) > MOST_INFEASIBLE:
             out.print(f"  and {len(answer.infeasible) - MOST_INFEASIBLE} more (--json lists them all)")
+
+
+def print_table(table: "pd.DataFrame") -> None:
+    """Print a data frame; a terminal that is too narrow gets a column per line instead of cut numbers."""
+    cells = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+    if not cells:
+        return
+    widths = [max(len(str(name)), *(len(row[i]) for row in cells)) for i, name in enumerate(table.columns)]
+    needed = sum(widths) + 2 * len(widths)
+    if needed <= out.width or not out.is_terminal:
+        shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in table.columns:
+            shown.add_column(str(name), no_wrap=True)
+        for row in cells:
+            shown.add_row(*row)
+        wide = out if out.is_terminal else Console(highlight=False, width=max(needed, out.width))
+        wide.print(shown)
+        return
+    for row in cells:
+        out.print(f"[bold]{escape(' '.join(row[:2]))}[/]")
+        for name, value in zip(table.columns[2:], row[2:], strict=True):
+            out.print(f"  {escape(str(name)):28}{escape(value)}", soft_wrap=True)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}" if value.is_integer() else f"{value:.3f}"
+    return str(value)
+
+
+def print_plan(plan: Plan) -> None:
+    """Print who holds which classes in each frame; + marks a class new to the client."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("client", justify="right")
+    for number in range(len(plan.frames)):
+        table.add_column(f"frame {number}: class×samples")
+    for client in range(plan.num_clients):
+        cells = []
+        for number, frame in enumerate(plan.frames):
+            before = plan.frames[number - 1].counts[client] if number else frame.counts[client]
+            held = np.flatnonzero(frame.counts[client])
+            words = [f"{'+' if before[c] == 0 else ''}{c}×{frame.counts[client, c]}" for c in held]
+            cells.append(" ".join(words[:MOST_CLASSES]) + (" …" if len(words) > MOST_CLASSES else ""))
+        table.add_row(str(client), *cells)
+    out.print(table)
+
+
+def progress_bar() -> RichProgress:
+    """Return a live progress bar on stderr with the time that is left."""
+    return RichProgress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        console=err,
+    )
 
 
 def _client_table(view: RoundView, answer: Answer) -> Table:

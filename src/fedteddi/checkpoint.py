@@ -1,0 +1,67 @@
+"""A run's state on disk: written in one go, read back to the bit."""
+
+import json
+
+import numpy as np
+import safetensors
+import safetensors.torch
+
+from fedteddi.errors import InputError
+from fedteddi.laboratory import Run
+from fedteddi.results.folder import RunFolder, read_records, write_atomically
+
+
+def save_checkpoint(run: Run) -> None:
+    """Write all a run needs to go on, in one file, in one go."""
+    if run.folder is None:
+        return
+    rounds_bytes, timing_bytes = run.folder.sizes()
+    state = run.state
+    facts = {
+        "frame": state.frame,
+        "round": state.round,
+        "rounds_done": state.rounds_done,
+        "class_norm": state.class_norm.tolist(),
+        "classes_seen": state.classes_seen.tolist(),
+        "times_scheduled": state.times_scheduled.tolist(),
+        "previous_mix": {str(n): mix.tolist() for n, mix in state.previous_mix.items()},
+        "current_mix": {str(n): mix.tolist() for n, mix in state.current_mix.items()},
+        "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
+        "finished": run.finished,
+        "rounds_bytes": rounds_bytes,
+        "timing_bytes": timing_bytes,
+    }
+    tensors = {"weights": state.weights}
+    if run.best_weights is not None:
+        tensors["best_weights"] = run.best_weights
+    write_atomically(run.folder.checkpoint, safetensors.torch.save(tensors, {"state": json.dumps(facts)}))
+
+
+def load_checkpoint(run: Run, folder: RunFolder) -> None:
+    """Bring a fresh run to where its checkpoint was written."""
+    try:
+        with safetensors.safe_open(folder.checkpoint, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            facts = json.loads((file.metadata() or {})["state"])
+        state = run.state
+        if tensors["weights"].shape != state.weights.shape:
+            raise ValueError("its model has another size")
+        folder.take_up(run.settings, facts["rounds_bytes"], facts["timing_bytes"])
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{folder.checkpoint} cannot be used ({error}): remove {folder.path} and start that run again"
+        ) from None
+    state.weights = tensors["weights"]
+    run.best_weights = tensors.get("best_weights")
+    run.best_loss = float("inf") if facts["best_loss"] is None else facts["best_loss"]
+    state.frame, state.round, state.rounds_done = facts["frame"], facts["round"], facts["rounds_done"]
+    state.class_norm = np.array(facts["class_norm"])
+    state.classes_seen = np.array(facts["classes_seen"], dtype=bool)
+    state.times_scheduled = np.array(facts["times_scheduled"], dtype=np.int64)
+    state.previous_mix = {int(n): np.array(mix) for n, mix in facts["previous_mix"].items()}
+    state.current_mix = {int(n): np.array(mix) for n, mix in facts["current_mix"].items()}
+    run.finished = facts["finished"]
+    run.records = read_records(folder.path)
+    run.folder = folder

@@ -1,0 +1,164 @@
+"""An experiment from settings to results: one run, or schedulers × seeds × deadlines in lock-step."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedteddi.checkpoint import load_checkpoint, save_checkpoint
+from fedteddi.errors import InputError
+from fedteddi.laboratory import Laboratory, Run
+from fedteddi.learning.data import Dataset
+from fedteddi.results.folder import RunFolder, locked
+from fedteddi.results.runs import RunRecord, Study
+from fedteddi.settings import Settings
+
+CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
+# Reference bounds, not rivals: what everyone's upload would give, with no limit of band or time.
+NO_LIMITS = {
+    "scheduler": "random",
+    "scheduler_options": {},
+    "radio__total_hz": 1e18,
+    "radio__deadline_s": 1e6,
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an experiment is, for whoever shows it."""
+
+    rounds_done: int  # over all runs
+    rounds_in_all: int
+    runs: tuple[Run, ...]
+
+
+Watch = Callable[[Progress], None]
+
+
+def simulate(
+    settings: Settings | None = None,
+    *,
+    data: Dataset | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    time_limit_s: float | None = None,
+    watch: Watch | None = None,
+    **changes: Any,
+) -> RunRecord:
+    """Run one experiment and return its record.
+
+    `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`.
+    """
+    chosen = (settings or Settings()).changed(**changes)
+    study = _play([chosen], data, out, resume, time_limit_s, watch, one=True)
+    return study.runs[0]
+
+
+def compare(
+    settings: Settings | None = None,
+    *,
+    schedulers: Iterable[str],
+    seeds: Iterable[int] = range(5),
+    deadlines_s: Iterable[float] | None = None,
+    data: Dataset | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    time_limit_s: float | None = None,
+    watch: Watch | None = None,
+    **changes: Any,
+) -> Study:
+    """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches."""
+    base = (settings or Settings()).changed(**changes)
+    each = [
+        variant(base, scheduler, seed, deadline_s)
+        for deadline_s in (list(deadlines_s) if deadlines_s is not None else [base.radio.deadline_s])
+        for scheduler in schedulers
+        for seed in seeds
+    ]
+    return _play(each, data, out, resume, time_limit_s, watch, one=False)
+
+
+def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
+    """Return the settings of one run of a comparison."""
+    if scheduler == "everyone":
+        return base.changed(name="everyone", seed=seed, **NO_LIMITS)
+    same = scheduler == base.scheduler
+    return base.changed(
+        name=scheduler.rpartition(":")[2],
+        scheduler=scheduler,
+        scheduler_options=base.scheduler_options if same else {},
+        seed=seed,
+        radio__deadline_s=deadline_s,
+    )
+
+
+def run_name(settings: Settings) -> str:
+    """Return the folder of one run of a comparison."""
+    deadline = "" if settings.name == "everyone" else f"-d{settings.radio.deadline_s:g}"
+    return f"{settings.name}{deadline}-s{settings.seed}"
+
+
+def _play(
+    each: list[Settings],
+    data: Dataset | None,
+    out: str | Path | None,
+    resume: bool,
+    time_limit_s: float | None,
+    watch: Watch | None,
+    *,
+    one: bool,
+) -> Study:
+    if not each:
+        raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
+    stop_at = None if time_limit_s is None else time.monotonic() + time_limit_s
+    folder = None if out is None else Path(out)
+    if folder is not None and not resume and folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} exists already: continue it with --resume, or choose another --out")
+    with locked(folder) if folder is not None else nullcontext():
+        laboratory = Laboratory(each[0], data)
+        runs = []
+        for settings in each:
+            run = laboratory.new_run(settings)
+            if folder is not None:
+                _attach(run, RunFolder(folder if one else folder / run_name(settings)))
+            runs.append(run)
+        try:
+            _advance_all(laboratory, runs, stop_at, watch)
+        finally:
+            for run in runs:
+                if run.folder is not None:
+                    run.folder.close()
+        return Study(tuple(RunRecord.of(run.settings, run.plan, run.records, run.finished) for run in runs))
+
+
+def _attach(run: Run, folder: RunFolder) -> None:
+    """Give a run its folder: a new one, or one with a checkpoint to go on from."""
+    if folder.checkpoint.exists():
+        load_checkpoint(run, folder)
+        return
+    folder.start(run.settings, {"counts": [frame.counts.tolist() for frame in run.plan.frames]})
+    run.folder = folder
+    save_checkpoint(run)
+
+
+def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None, watch: Watch | None) -> None:
+    in_all = sum(sum(run.settings.rounds) for run in runs)
+    saved_at, longest_s = time.monotonic(), 0.0
+    started = [run for run in runs if not run.finished]
+    while active := [run for run in runs if not run.finished]:
+        if stop_at is not None and time.monotonic() + 1.5 * longest_s > stop_at:
+            break
+        began = time.monotonic()
+        laboratory.advance(active)
+        longest_s = max(longest_s, time.monotonic() - began)
+        if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
+            for run in active:
+                save_checkpoint(run)
+            saved_at = time.monotonic()
+        if watch is not None:
+            watch(Progress(sum(run.state.rounds_done for run in runs), in_all, tuple(runs)))
+    for run in started:
+        save_checkpoint(run)

@@ -1,0 +1,1 @@
+"""What runs leave behind: folders, records, tables, figures."""

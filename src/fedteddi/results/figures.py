@@ -1,0 +1,203 @@
+"""Figures 3 to 7 of the paper, for any study. Colours are fixed per rule; mean over seeds, deviation shaded."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
+from fedteddi.results.tables import groups, rounds_to
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; black for the paper's rule.
+COLOURS = {
+    "fedteddi": "#000000",
+    "fedcgd": "#0072B2",
+    "fed-cbs": "#D55E00",
+    "random": "#999999",
+    "pure-drift": "#009E73",
+    "power-of-choice": "#CC79A7",
+    "best-norm": "#E69F00",
+    "best-channel": "#56B4E9",
+    "everyone": "#F0E442",
+}
+MARKS = {"fedteddi": "o", "fedcgd": "s", "fed-cbs": "^", "random": "x", "pure-drift": "D"}
+PANEL_IN = (4.6, 3.4)
+
+
+def accuracy_over_rounds(study: Study, frame: int) -> Figure:
+    """Figure 3: test accuracy over the rounds of a frame, a panel per deadline, a row per accuracy."""
+    deadlines = study.deadlines_s
+    figure, axes = _panels(len(ACCURACIES), len(deadlines))
+    for row, accuracy in enumerate(ACCURACIES):
+        for column, deadline_s in enumerate(deadlines):
+            ax = axes[row][column]
+            for scheduler, runs in _at(study, deadline_s):
+                _line(ax, scheduler, _rounds(runs, frame), _accuracies(runs, frame, accuracy))
+            ax.set_title(f"$T_{{max}}$ = {deadline_s:g} s")
+            ax.set_xlabel(f"round of frame {frame}")
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+            ax.set_ylabel(f"{accuracy} test accuracy")
+    return _finished(figure, axes)
+
+
+def scheduled_clients(study: Study, frame: int) -> Figure:
+    """Figure 4: mean scheduled clients a round, those with new classes below, those with only old ones on top."""
+    deadlines = study.deadlines_s
+    figure, axes = _panels(1, len(deadlines))
+    for column, deadline_s in enumerate(deadlines):
+        ax = axes[0][column]
+        found = _at(study, deadline_s)
+        new, old = [], []
+        for _, runs in found:
+            rounds = [r for run in runs for r in run.records if r["frame"] == frame and r["round"]]
+            new.append(np.mean([r["scheduled_new"] for r in rounds]) if rounds else 0.0)
+            old.append(np.mean([len(r["clients"]) - r["scheduled_new"] for r in rounds]) if rounds else 0.0)
+        places = np.arange(len(found))
+        ax.bar(places, new, color="#D55E00", label="holds new classes")
+        ax.bar(places, old, bottom=new, color="#56B4E9", label="only old")
+        ax.set_xticks(places, [scheduler for scheduler, _ in found], rotation=40, ha="right")
+        ax.set_title(f"$T_{{max}}$ = {deadline_s:g} s")
+        ax.set_ylabel("scheduled clients a round")
+    return _finished(figure, axes)
+
+
+def rounds_to_levels(study: Study, frame: int) -> Figure:
+    """Figures 5 and 7: rounds needed for each accuracy level, drawn as far as every seed reaches it."""
+    deadlines = study.deadlines_s
+    figure, axes = _panels(len(ACCURACIES), len(deadlines))
+    for row, accuracy in enumerate(ACCURACIES):
+        for column, deadline_s in enumerate(deadlines):
+            ax = axes[row][column]
+            for scheduler, runs in _at(study, deadline_s):
+                first = max(run.evaluated(frame)[0][accuracy] for run in runs)
+                best = max(max(_accuracies([run], frame, accuracy)[0]) for run in runs)
+                levels = [level for level in np.arange(0.05, 1.0, 0.01) if first < level <= best]
+                found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
+                kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
+                if kept:
+                    _line(
+                        ax,
+                        scheduler,
+                        np.array([k[0] for k in kept]),
+                        np.array([k[1].censored for k in kept]).T,
+                    )
+            ax.set_title(f"$T_{{max}}$ = {deadline_s:g} s")
+            ax.set_xlabel(f"{accuracy} test accuracy")
+            ax.set_ylabel(f"rounds of frame {frame}")
+            ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    return _finished(figure, axes)
+
+
+def accuracy_over_frames(study: Study) -> Figure:
+    """Figure 6: test accuracy over all frames with rounds, their boundaries marked."""
+    lengths = study.runs[0].settings.rounds
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    deadlines = study.deadlines_s
+    figure, axes = _panels(len(ACCURACIES), len(deadlines))
+    for row, accuracy in enumerate(ACCURACIES):
+        for column, deadline_s in enumerate(deadlines):
+            ax = axes[row][column]
+            for scheduler, runs in _at(study, deadline_s):
+                played = [frame for frame, rounds in enumerate(lengths) if rounds]
+                x = np.concatenate([_rounds(runs, frame) + starts[frame] for frame in played])
+                y = np.concatenate([_accuracies(runs, frame, accuracy) for frame in played], axis=1)
+                _line(ax, scheduler, x, y)
+            for frame, rounds in enumerate(lengths):
+                if rounds and starts[frame] > 0:
+                    ax.axvline(float(starts[frame]), color="#444444", linestyle=":", linewidth=1)
+            ax.set_title(f"$T_{{max}}$ = {deadline_s:g} s")
+            ax.set_xlabel("round, over all frames")
+            ax.set_ylabel(f"{accuracy} test accuracy")
+    return _finished(figure, axes)
+
+
+def scenario_heat_map(counts: np.ndarray, title: str) -> Figure:
+    """Draw who holds how much of what: clients × classes, a panel per frame, from counts [L, N, C]."""
+    frames, clients, classes = counts.shape
+    figure = Figure(
+        figsize=(1.2 + min(6.0, 1.5 + 0.28 * classes) * frames, 1.4 + 0.14 * clients), layout="constrained"
+    )
+    axes = figure.subplots(1, frames, squeeze=False, sharey=True)[0]
+    for frame, ax in enumerate(axes):
+        image = ax.imshow(counts[frame], aspect="auto", cmap="Blues", vmin=0, vmax=max(1, counts.max()))
+        ax.set_title(f"frame {frame}")
+        ax.set_xlabel("class")
+        if frame:
+            grown = np.argwhere((counts[frame] > 0) & (counts[frame - 1] == 0))
+            ax.plot(grown[:, 1], grown[:, 0], "x", color="#D55E00", markersize=4)
+    axes[0].set_ylabel("client")
+    figure.colorbar(image, ax=list(axes), label="samples (× = new to the client)")
+    figure.suptitle(title)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as PNG and SVG."""
+    written = []
+    with mpl.rc_context({"svg.hashsalt": "fedteddi"}):  # the same figure gives the same file
+        for ending in (".png", ".svg"):
+            target = path.with_suffix(ending)
+            figure.savefig(target, dpi=150, metadata={"Date": None} if ending == ".svg" else None)
+            written.append(target)
+    return written
+
+
+def _panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
+    """Return axes by row and column; a single column is laid out as a row."""
+    width, height = PANEL_IN
+    across, down = (rows, 1) if columns <= 1 else (columns, rows)
+    figure = Figure(figsize=(width * across, height * down + 0.5), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False)
+    FigureCanvasAgg(figure)
+    if columns <= 1:
+        return figure, [[grid[0][r]] for r in range(rows)]
+    return figure, [[grid[r][c] for c in range(columns)] for r in range(rows)]
+
+
+def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:
+    for row in axes:
+        for ax in row:
+            ax.grid(alpha=0.25)
+            for side in ("top", "right"):
+                ax.spines[side].set_visible(False)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False)
+    return figure
+
+
+def _at(study: Study, deadline_s: float) -> list[tuple[str, list[RunRecord]]]:
+    return [(scheduler, runs) for at, scheduler, runs in groups(study) if at == deadline_s]
+
+
+def _rounds(runs: list[RunRecord], frame: int) -> np.ndarray:
+    return np.array([r["round"] for r in runs[0].evaluated(frame)])
+
+
+def _accuracies(runs: list[RunRecord], frame: int, accuracy: Accuracy) -> np.ndarray:
+    return np.array([[r[accuracy] for r in run.evaluated(frame)] for run in runs])  # [seeds, evaluations]
+
+
+def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
+    """Draw the mean over seeds of y [seeds, points], the deviation shaded."""
+    colour = COLOURS.get(scheduler)
+    mean = y.mean(axis=0)
+    (line,) = ax.plot(
+        x,
+        mean,
+        color=colour,
+        label=scheduler,
+        linewidth=2.0 if scheduler == "fedteddi" else 1.3,
+        marker=MARKS.get(scheduler),
+        markersize=3.5,
+        markevery=max(1, len(x) // 8),
+        zorder=3 if scheduler == "fedteddi" else 2,
+    )
+    if len(y) > 1:
+        std = y.std(axis=0, ddof=1)
+        ax.fill_between(x, mean - std, mean + std, color=line.get_color(), alpha=0.12, linewidth=0)

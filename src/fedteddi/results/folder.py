@@ -1,0 +1,175 @@
+"""A run's folder: settings, scenario, one line a round, a checkpoint. Writes are atomic; one process at a time."""
+
+import fcntl
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any
+
+from fedteddi.errors import InputError
+from fedteddi.settings import Settings, read_settings, write_settings
+
+PACKAGES = ("fedteddi", "numpy", "scipy", "torch")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; the lock goes with the process, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("w")
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror}): choose another with --out"
+        ) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{folder} is in use by another process: wait for it, or choose another --out"
+            ) from None
+        yield
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file in one go: readers and crashes see the old or the new content, never half of it."""
+    draft = path.with_name(path.name + ".new")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+@dataclass(eq=False)
+class RunFolder:
+    """Where one run writes. `rounds.jsonl` is cut back to the checkpoint when a run is taken up again."""
+
+    path: Path
+    rounds: IO[bytes] | None = None
+    timing: IO[bytes] | None = None
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file a run is taken up from."""
+        return self.path / "checkpoint.safetensors"
+
+    def start(self, settings: Settings, scenario: dict[str, Any]) -> None:
+        """Begin a new run here."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path / "settings.toml", write_settings(settings).encode())
+        write_atomically(self.path / "environment.json", json.dumps(environment(), indent=2).encode())
+        write_atomically(self.path / "scenario.json", json.dumps(scenario).encode())
+        self._open("wb")
+
+    def take_up(self, settings: Settings, rounds_bytes: int, timing_bytes: int) -> None:
+        """Continue a run: what was written after its checkpoint is dropped and will be computed again."""
+        found = read_settings(
+            (self.path / "settings.toml").read_text(encoding="utf-8"), str(self.path / "settings.toml")
+        )
+        if found != settings:
+            raise InputError(
+                f"{self.path} was started with other settings ({first_difference(found, settings)}):"
+                " resume it with the same ones, or choose another --out"
+            )
+        for name, size in (("rounds.jsonl", rounds_bytes), ("timing.jsonl", timing_bytes)):
+            there = (self.path / name).stat().st_size
+            if there < size:
+                raise InputError(
+                    f"{self.path / name} is shorter than its checkpoint says: start anew elsewhere"
+                )
+            if there > size:
+                os.truncate(self.path / name, size)
+        self._open("ab")
+
+    def _open(self, mode: str) -> None:
+        self.rounds = (self.path / "rounds.jsonl").open(mode)
+        self.timing = (self.path / "timing.jsonl").open(mode)
+
+    def append(self, record: dict[str, Any], timing: dict[str, Any]) -> None:
+        """Add one line about a round, and one about how long it took."""
+        if self.rounds is None or self.timing is None:
+            raise ValueError("the folder is not open")
+        self.rounds.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+        self.timing.write(json.dumps(timing, allow_nan=False).encode() + b"\n")
+
+    def sizes(self) -> tuple[int, int]:
+        """Flush, and return how long both files are."""
+        sizes = []
+        for file in (self.rounds, self.timing):
+            if file is None:
+                raise ValueError("the folder is not open")
+            file.flush()
+            os.fsync(file.fileno())
+            sizes.append(os.fstat(file.fileno()).st_size)
+        return sizes[0], sizes[1]
+
+    def close(self) -> None:
+        """Close both files."""
+        for file in (self.rounds, self.timing):
+            if file is not None:
+                file.close()
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Read the rounds of a run; a last line cut short by a crash is left out."""
+    lines = (path / "rounds.jsonl").read_bytes().split(b"\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def environment() -> dict[str, Any]:
+    """Return what the numbers depend on besides settings: versions, machine, revision."""
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    return {
+        "python": platform.python_version(),
+        "packages": versions,
+        "system": platform.platform(),
+        "cpus": os.cpu_count(),
+        "command": sys.argv,
+        "git_revision": _git_revision(),
+    }
+
+
+def _git_revision() -> str | None:
+    here = Path(__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def first_difference(one: Settings, other: Settings) -> str:
+    """Name the first key in which two settings differ."""
+
+    def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in data.items():
+            found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        return found
+
+    before, after = flat(one.model_dump()), flat(other.model_dump())
+    for key in before | after:
+        if before.get(key) != after.get(key):
+            return f"{key} was {before.get(key)!r}, now {after.get(key)!r}"
+    return "nothing differs"

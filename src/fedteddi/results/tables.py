@@ -1,0 +1,207 @@
+"""Tables about a study: what was reached, how soon, at what cost, and what was forgotten."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
+
+Targets = dict[Accuracy, list[float]]  # accuracies to be reached
+COSTS = {"seconds": "round_s", "uplink Gbit": "uplink_bits", "energy J": "energy_j"}
+
+
+@dataclass(frozen=True)
+class RoundsTo:
+    """Rounds that runs needed to reach a target, one per seed; None where a run never did. K is the frame's length."""
+
+    rounds: tuple[int | None, ...]
+    in_frame: int
+
+    @property
+    def reached(self) -> int:
+        """How many runs reached the target."""
+        return sum(r is not None for r in self.rounds)
+
+    @property
+    def censored(self) -> np.ndarray:
+        """The rounds with K standing for those that never got there: a lower bound of what they would need."""
+        return np.array([self.in_frame if r is None else r for r in self.rounds], dtype=float)
+
+    def __str__(self) -> str:
+        if self.reached < len(self.rounds):
+            return f">{self.in_frame} ({self.reached} of {len(self.rounds)} reached)"
+        spread = f" ± {self.censored.std(ddof=1):.0f}" if len(self.rounds) > 1 else ""
+        return f"{self.censored.mean():.0f}{spread}"
+
+
+def rounds_to(runs: list[RunRecord], frame: int, target: float, accuracy: Accuracy) -> RoundsTo:
+    """Return the first evaluated round of a frame at which each run reaches the target."""
+    return RoundsTo(
+        tuple(run.rounds_to(frame, target, accuracy) for run in runs), runs[0].settings.rounds[frame]
+    )
+
+
+def summary(study: Study, frame: int) -> pd.DataFrame:
+    """Return final and best accuracy, who was scheduled, and what the frame cost, per scheduler and deadline."""
+    rows = []
+    for deadline_s, scheduler, runs in groups(study):
+        row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler, "seeds": len(runs)}
+        for accuracy in ACCURACIES:
+            judged = [[r[accuracy] for r in run.evaluated(frame)] for run in runs]
+            row[f"final {accuracy}"] = spread([values[-1] for values in judged])
+            row[f"best {accuracy}"] = spread([max(values) for values in judged])
+        played = [[r for r in run.records if r["frame"] == frame and r["round"]] for run in runs]
+        row["clients a round"] = f"{_mean(len(r['clients']) for own in played for r in own):.1f}"
+        row["with new classes"] = f"{_mean(r['scheduled_new'] for own in played for r in own):.1f}"
+        for name, column in COSTS.items():
+            scale = 1e9 if "Gbit" in name else 1.0
+            row[name] = f"{_mean(sum(r[column] for r in own) / scale for own in played):.4g}"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def rounds_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
+    """Return rounds to each target, for both accuracies; unreached ones are shown, never averaged away."""
+    rows = []
+    for deadline_s, scheduler, runs in groups(study):
+        row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
+        for accuracy in ACCURACIES:
+            for target in targets[accuracy]:
+                row[f"{accuracy} {target:.0%}"] = str(rounds_to(runs, frame, target, accuracy))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def costs_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
+    """Return what was spent until each target was reached: seconds, uplink, energy; censored like the rounds."""
+    rows = []
+    for deadline_s, scheduler, runs in groups(study):
+        for accuracy in ACCURACIES:
+            for target in targets[accuracy]:
+                found = rounds_to(runs, frame, target, accuracy)
+                row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
+                row |= {"accuracy": accuracy, "target": f"{target:.0%}", "rounds": str(found)}
+                for name, column in COSTS.items():
+                    scale = 1e9 if "Gbit" in name else 1.0
+                    until = zip(runs, found.censored, strict=True)
+                    spent = _mean(run.spent_until(frame, int(k), column) / scale for run, k in until)
+                    row[name] = f"{'>' if found.reached < len(runs) else ''}{spent:.4g}"
+                rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.DataFrame:
+    """Return how much sooner `ours` reaches each target than every rival, with paired 95 % intervals."""
+    rows = []
+    for deadline_s, rival, theirs in groups(study):
+        own = study.of(ours, deadline_s)
+        shared = {run.settings.seed for run in own} & {run.settings.seed for run in theirs}
+        if rival in (ours, "everyone") or not shared:
+            continue
+        pair = [[run for run in runs if run.settings.seed in shared] for runs in (own, theirs)]
+        for accuracy in ACCURACIES:
+            for target in targets[accuracy]:
+                mine, other = (rounds_to(runs, frame, target, accuracy) for runs in pair)
+                rows.append(
+                    {
+                        "deadline s": deadline_s,
+                        "rival": rival,
+                        "accuracy": accuracy,
+                        "target": f"{target:.0%}",
+                    }
+                    | saving(mine, other)
+                )
+    return pd.DataFrame(rows)
+
+
+def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
+    """Return "fewer rounds" 1 − R/R', "faster" R'/R − 1 and the paired difference R' − R of two rules.
+
+    Where the rival is censored these are lower bounds (≥), where we are, upper bounds (≤), where both are, nothing.
+    """
+    we_miss, they_miss = (r.reached < len(r.rounds) for r in (ours, theirs))
+    mine, other = ours.censored, theirs.censored
+    sign = "≥ " if they_miss else "≤ " if we_miss else ""
+    if (we_miss and they_miss) or mine.mean() == 0:
+        fewer = faster = "–"
+    else:
+        fewer = f"{sign}{1 - mine.mean() / other.mean():.1%}" if other.mean() else "–"
+        faster = f"{sign}{other.mean() / mine.mean() - 1:.1%}"
+    return {
+        "ours": str(ours),
+        "theirs": str(theirs),
+        "fewer rounds": fewer,
+        "faster": faster,
+        "difference (95 %)": "–" if we_miss and they_miss else sign + paired_interval(other - mine),
+    }
+
+
+def paired_interval(differences: np.ndarray) -> str:
+    """Return the mean of per-seed differences and its 95 % interval (Student's t)."""
+    if len(differences) < 2:
+        return f"{differences.mean():+.0f}"
+    half = stats.t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / math.sqrt(len(differences))
+    return f"{differences.mean():+.0f} [{differences.mean() - half:+.0f}, {differences.mean() + half:+.0f}]"
+
+
+def continual_table(study: Study, frame: int) -> pd.DataFrame:
+    """Return accuracy on old and new classes at the frame's end, forgetting, backward transfer, rounds to recover."""
+    rows = []
+    for deadline_s, scheduler, runs in groups(study):
+        curves = [run.curve() for run in runs]
+        last = [curve[curve["frame"] == frame].iloc[-1] for curve in curves]
+        row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
+        row["old classes"] = spread([float(r["old"]) for r in last])
+        row["new classes"] = spread([float(r["new"]) for r in last])
+        row["forgetting"] = spread([run.forgetting(frame) for run in runs])
+        row["backward transfer"] = spread([run.backward_transfer(frame) for run in runs])
+        for accuracy in ACCURACIES:
+            found = tuple(run.rounds_to_recover(frame, accuracy) for run in runs)
+            row[f"rounds to recover {accuracy}"] = str(RoundsTo(found, runs[0].settings.rounds[frame]))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def groups(study: Study) -> list[tuple[float, str, list[RunRecord]]]:
+    """Return the runs of each deadline and scheduler that have come to their end."""
+    found = []
+    for deadline_s in study.deadlines_s or [study.runs[0].settings.radio.deadline_s]:
+        for scheduler in study.schedulers:
+            runs = [run for run in study.of(scheduler, deadline_s) if run.finished]
+            if runs:
+                found.append((deadline_s, scheduler, runs))
+    return found
+
+
+def default_targets(study: Study, frame: int) -> Targets:
+    """Return, for each accuracy, three round levels that the best runs of this study just reach."""
+    found: Targets = {}
+    for accuracy in ACCURACIES:
+        runs = [run for _, _, own in groups(study) for run in own]
+        best = max((max(r[accuracy] for r in run.evaluated(frame)) for run in runs), default=0.5)
+        top = math.floor(best * 20) / 20
+        found[accuracy] = [round(top - step, 2) for step in (0.10, 0.05, 0.0) if top - step > 0]
+    return found
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table as Markdown."""
+    lines = ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
+    lines += ["| " + " | ".join(str(value) for value in row) + " |" for row in table.itertuples(index=False)]
+    return "\n".join(lines)
+
+
+def spread(values: list[float]) -> str:
+    """Return mean ± standard deviation over seeds."""
+    array = np.array(values, dtype=float)
+    if np.isnan(array).all():
+        return "–"
+    return f"{array.mean():.3f}" + (f" ± {array.std(ddof=1):.3f}" if len(array) > 1 else "")
+
+
+def _mean(values: object) -> float:
+    listed = list(values)  # type: ignore[call-overload]
+    return float(np.mean(listed)) if listed else float("nan")

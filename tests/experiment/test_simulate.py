@@ -1,0 +1,378 @@
+"""Whole runs: what must not change a single bit, and what must be kept through interruptions."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedteddi import InputError, compare, read_study, simulate
+from fedteddi.experiment import Progress, run_name, variant
+from fedteddi.laboratory import Laboratory, Run
+from fedteddi.results.folder import locked
+from fedteddi.settings import Settings, write_settings
+from small_world import tiny_data, tiny_settings
+
+RULES = ["fedteddi", "random", "best-norm", "power-of-choice", "fed-cbs"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
+
+
+def play(settings: Settings, **options: Any) -> Run:
+    """One run to its end, with its final weights."""
+    laboratory = Laboratory(settings, tiny_data())
+    run = laboratory.new_run(settings)
+    for name, value in options.items():
+        setattr(run.clients, name, value)
+    while not run.finished:
+        laboratory.advance([run])
+    return run
+
+
+@pytest.mark.parametrize("scheduler", RULES)
+def test_training_everyone_and_training_only_the_scheduled_give_the_same_bits(scheduler: str) -> None:
+    settings = tiny_settings(scheduler=scheduler)
+    only, everyone = play(settings), play(settings, train_everyone=True)
+    assert only.records == everyone.records
+    assert torch.equal(only.state.weights, everyone.state.weights)
+    assert any(0 < len(r["clients"]) < 6 for r in only.records if r["round"])
+
+
+def test_runs_in_lock_step_equal_runs_alone() -> None:
+    """A run's outcome does not depend on which runs share the batch, or on the order of the runs."""
+    settings = [variant(tiny_settings(), name, seed, 1.0) for name in RULES for seed in (0, 1)]
+    laboratory = Laboratory(settings[0], tiny_data())
+    together = [laboratory.new_run(s) for s in reversed(settings)]
+    while active := [run for run in together if not run.finished]:
+        laboratory.advance(active)
+    for chosen, run in zip(reversed(settings), together, strict=True):
+        alone = play(chosen)
+        assert alone.records == run.records
+        assert torch.equal(alone.state.weights, run.state.weights)
+
+
+def test_the_scheduler_changes_nothing_but_the_schedule() -> None:
+    """Common random numbers: data, channels, delays and batches of a seed are the same for every rule."""
+    settings = tiny_settings()
+    laboratory = Laboratory(settings, tiny_data())
+    one, other = (laboratory.new_run(variant(settings, name, 3, 1.0)) for name in ("fedteddi", "random"))
+    for frame, number in ((0, 1), (1, 3), (2, 2)):
+        np.testing.assert_array_equal(
+            one.world.channel_gain(frame, number), other.world.channel_gain(frame, number)
+        )
+        np.testing.assert_array_equal(
+            one.world.compute_s(frame, number), other.world.compute_s(frame, number)
+        )
+        for client in range(6):
+            mine, theirs = (run.clients.batches(frame, number, client) for run in (one, other))
+            np.testing.assert_array_equal(mine[0], theirs[0])
+            np.testing.assert_array_equal(mine[1], theirs[1])
+    assert one.records == other.records == []
+    assert torch.equal(one.state.weights, other.state.weights)
+
+
+def test_batches_are_drawn_without_replacement_from_what_the_client_holds() -> None:
+    run = play(tiny_settings(rounds=[1, 0, 0]))
+    samples, flips = run.clients.batches(0, 1, 2)
+    assert samples.shape == (2, 8)
+    assert flips is not None
+    assert all(len(np.unique(step)) == 8 for step in samples)
+    assert np.isin(samples, run.plan.frames[0].held[2]).all()
+
+
+def test_records_say_what_happened() -> None:
+    settings = tiny_settings()
+    run = play(settings)
+    rounds = [(r["frame"], r["round"]) for r in run.records]
+    assert rounds == [(f, k) for f, last in enumerate(settings.rounds) for k in range(last + 1)]
+    judged = [(r["frame"], r["round"]) for r in run.records if "balanced" in r]
+    assert judged == [(0, 0), (0, 2), (1, 0), (1, 2), (1, 4), (1, 5), (2, 0), (2, 2), (2, 4)]
+    for record in run.records:
+        json.dumps(record, allow_nan=False)
+        if "balanced" in record:
+            seen = run.plan.classes_seen(record["frame"])
+            accuracy = np.array(record["class_accuracy"])
+            assert record["balanced"] == pytest.approx(accuracy[seen].mean())
+            mix = run.plan.frames[record["frame"]].counts.sum(axis=0)
+            assert record["global"] == pytest.approx(accuracy @ mix / mix.sum())
+            assert ("loss" in record) is (record["frame"] < 2)
+        if record["round"]:
+            assert sum(record["bandwidth_hz"]) <= settings.radio.total_hz * (1 + 1e-9)
+            assert record["finish_s"] == pytest.approx([1.0] * len(record["clients"]))
+            assert record["scheduled_new"] <= len(record["clients"])
+            assert record["uplink_bits"] == 32 * len(run.state.weights) * len(record["clients"])
+
+
+def test_energy_by_hand() -> None:
+    """P·Σ t_cm over the scheduled plus 1 W × Σ t_cp over everyone; t_cm = finish − t_cp."""
+    run = play(tiny_settings(rounds=[3, 0, 0]))
+    for record in [r for r in run.records if r["round"]]:
+        upload = sum(done - c for done, c in zip(record["finish_s"], record["compute_s"], strict=True))
+        compute = run.world.compute_s(0, record["round"]).sum()
+        assert record["energy_j"] == pytest.approx(10**-0.7 * upload + compute)
+
+
+def test_the_best_model_of_a_frame_starts_the_next() -> None:
+    """With an absurd learning rate every round makes it worse, so frame 1 begins with the untrained model."""
+    settings = tiny_settings(training__learning_rate=50.0, rounds=[4, 1, 0])
+    run = play(settings)
+    first, start = run.records[0], next(r for r in run.records if r["frame"] == 1)
+    assert start["class_accuracy"] == first["class_accuracy"]
+    losses = [r["loss"] for r in run.records if r["frame"] == 0 and "loss" in r]
+    assert losses[0] == min(losses)
+
+
+def test_learning_happens() -> None:
+    run = play(
+        tiny_settings(rounds=[0, 40, 0], scenario__arrivals=[], scenario__class_weights=[1, 1, 1, 1, 1])
+    )
+    accuracy = [r["balanced"] for r in run.records if "balanced" in r]
+    assert accuracy[-1] > accuracy[0] + 0.3
+
+
+def test_pretrained_models_are_cached_and_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
+    settings = tiny_settings(training__pretrain_epochs=2, rounds=[0, 1, 0])
+    first = play(settings)
+    (file,) = (tmp_path / "cache" / "pretrained").iterdir()
+    again = play(settings)
+    assert again.records == first.records
+    file.write_bytes(b"damaged")
+    assert play(settings).records == first.records
+    assert file.stat().st_size > 100
+
+
+def test_the_loss_of_power_of_choice_can_be_the_mean_over_steps() -> None:
+    plain = play(tiny_settings(scheduler="power-of-choice", rounds=[3, 0, 0]))
+    steps = play(
+        tiny_settings(
+            scheduler="power-of-choice", rounds=[3, 0, 0], estimates__power_of_choice_loss="local-steps"
+        )
+    )
+    assert len(plain.records) == len(steps.records)
+
+
+def test_class_norms_of_the_head_only_are_smaller() -> None:
+    whole, head = (
+        play(
+            tiny_settings(
+                rounds=[1, 0, 0], estimates__class_norm="exact", estimates__class_norm_layers=layers
+            )
+        )
+        for layers in ("all", "head")
+    )
+    assert 0 < sum(head.records[1]["class_norm"]) < sum(whole.records[1]["class_norm"])
+
+
+def test_everyone_is_the_bound_without_limits() -> None:
+    study = compare(tiny_settings(), schedulers=["everyone", "random"], seeds=[0], data=tiny_data())
+    bound, random = study.runs
+    assert all(len(r["clients"]) == 6 for r in bound.records if r["round"])
+    assert any(len(r["clients"]) < 6 for r in random.records if r["round"])
+
+
+# --- folders, resume, interruptions
+
+
+def files_of(folder: Path) -> tuple[bytes, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return (folder / "rounds.jsonl").read_bytes(), load_file(folder / "checkpoint.safetensors")["weights"]
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 7, 10])
+def test_resume_after_an_interruption_is_bit_identical(tmp_path: Path, stop_after: int) -> None:
+    settings = tiny_settings()
+    simulate(settings, data=tiny_data(), out=tmp_path / "whole")
+
+    def interrupt(state: Progress) -> None:
+        if state.rounds_done >= stop_after:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        simulate(settings, data=tiny_data(), out=tmp_path / "parts", watch=interrupt)
+    record = simulate(settings, data=tiny_data(), out=tmp_path / "parts", resume=True)
+    (whole, weights), (parts, other) = files_of(tmp_path / "whole"), files_of(tmp_path / "parts")
+    assert whole == parts
+    assert torch.equal(weights, other)
+    assert record.finished
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+from small_world import tiny_data, tiny_settings
+from fedteddi import simulate
+simulate(tiny_settings(rounds=[30, 60, 30], seed=4), data=tiny_data(), out={out!r}, resume=True)
+"""
+
+
+def test_killed_at_random_rounds_and_resumed(tmp_path: Path) -> None:
+    """SIGKILL three times at different rounds of a run that checkpoints often; then the same files as without."""
+    tests = str(Path(__file__).parents[1])
+    settings = tiny_settings(rounds=[30, 60, 30], seed=4)
+    environment = os.environ | {"FEDTEDDI_CHECKPOINT_S": "0.05", "OMP_NUM_THREADS": "1"}
+    out = tmp_path / "killed"
+    script = SCRIPT.format(tests=tests, out=str(out))
+    for lines in (12, 55, 90):
+        process = subprocess.Popen([sys.executable, "-c", script], env=environment)
+        give_up = time.monotonic() + 120
+        try:
+            while time.monotonic() < give_up and process.poll() is None:
+                written = (
+                    (out / "rounds.jsonl").read_bytes().count(b"\n") if (out / "rounds.jsonl").exists() else 0
+                )
+                if written >= lines:
+                    break
+                time.sleep(0.002)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            assert process.wait(30) == -signal.SIGKILL
+    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=300, check=False)
+    assert done.returncode == 0
+    simulate(settings, data=tiny_data(), out=tmp_path / "whole")
+    (whole, weights), (parts, other) = files_of(tmp_path / "whole"), files_of(out)
+    assert whole == parts
+    assert torch.equal(weights, other)
+
+
+def test_resume_on_a_finished_run_does_nothing_and_on_an_absent_folder_starts(tmp_path: Path) -> None:
+    settings = tiny_settings(rounds=[2, 0, 0])
+    simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+    before = (tmp_path / "run" / "rounds.jsonl").stat().st_mtime_ns
+    record = simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+    assert record.finished
+    assert len(record.records) == 5
+    assert (tmp_path / "run" / "rounds.jsonl").stat().st_mtime_ns == before
+    with pytest.raises(InputError, match="exists already: continue it with --resume"):
+        simulate(settings, data=tiny_data(), out=tmp_path / "run")
+
+
+def test_resume_with_other_settings_is_refused(tmp_path: Path) -> None:
+    simulate(tiny_settings(rounds=[1, 0, 0]), data=tiny_data(), out=tmp_path / "run")
+    with pytest.raises(InputError, match=r"radio\.deadline_s was 1\.0, now 1\.2"):
+        simulate(
+            tiny_settings(rounds=[1, 0, 0], radio__deadline_s=1.2),
+            data=tiny_data(),
+            out=tmp_path / "run",
+            resume=True,
+        )
+
+
+def test_a_corrupt_checkpoint_is_said(tmp_path: Path) -> None:
+    settings = tiny_settings(rounds=[2, 0, 0])
+    simulate(settings, data=tiny_data(), out=tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(InputError, match=r"checkpoint.safetensors cannot be used"):
+        simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "rounds.jsonl").read_bytes().count(b"\n") == 5  # the results are still there
+
+
+def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with locked(tmp_path / "run"), pytest.raises(InputError, match="in use by another process"):
+        simulate(tiny_settings(), data=tiny_data(), out=tmp_path / "run", resume=True)
+
+
+def test_time_limit_stops_in_time_and_resume_goes_on(tmp_path: Path) -> None:
+    settings = tiny_settings(rounds=[60, 0, 0])
+    record = simulate(settings, data=tiny_data(), out=tmp_path / "run", time_limit_s=0.4)
+    assert not record.finished
+    assert 0 < len(record.records) < 61
+    record = simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+    assert record.finished
+    whole = simulate(settings, data=tiny_data())
+    assert list(record.records) == list(whole.records)
+
+
+def test_compare_folders_can_be_read_back_and_resumed_with_more(tmp_path: Path) -> None:
+    settings = tiny_settings()
+    study = compare(settings, schedulers=["random"], seeds=[0, 1], data=tiny_data(), out=tmp_path / "study")
+    more = compare(
+        settings,
+        schedulers=["random", "fedteddi"],
+        seeds=[0, 1],
+        data=tiny_data(),
+        out=tmp_path / "study",
+        resume=True,
+    )
+    assert len(more.runs) == 4
+    read = read_study(tmp_path / "study")
+    assert read.finished
+    assert read.schedulers == ["fedteddi", "random"]
+    for run in study.runs:
+        (same,) = [r for r in read.of("random") if r.settings.seed == run.settings.seed]
+        assert same.records == run.records
+        np.testing.assert_array_equal(same.counts, run.counts)
+
+
+def test_a_runs_folder_is_complete(tmp_path: Path) -> None:
+    settings = tiny_settings(rounds=[1, 0, 0])
+    simulate(settings, data=tiny_data(), out=tmp_path / "run")
+    names = {file.name for file in (tmp_path / "run").iterdir()} - {".lock"}
+    assert names == {
+        *(
+            "settings.toml",
+            "environment.json",
+            "scenario.json",
+            "rounds.jsonl",
+            "timing.jsonl",
+            "checkpoint.safetensors",
+        )
+    }
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert (
+        environment["packages"]["torch"] == torch.__version__.split("+")[0]
+        or environment["packages"]["torch"]
+    )
+    assert (tmp_path / "run" / "settings.toml").read_text() == write_settings(settings)
+    assert run_name(settings) == "fedteddi-d1-s0"
+
+
+def test_a_full_disk_is_said_and_costs_no_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write of a later checkpoint fails; what was there before stays usable."""
+    settings = tiny_settings(rounds=[6, 0, 0])
+    real, calls = Path.replace, []
+
+    def full(self: Path, target: Path) -> Path:
+        if self.name.startswith("checkpoint"):
+            calls.append(1)
+            if len(calls) > 1:
+                raise OSError(28, "No space left on device")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        simulate(settings, data=tiny_data(), out=tmp_path / "run")
+    monkeypatch.undo()
+    record = simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+    assert list(record.records) == list(simulate(settings, data=tiny_data()).records)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"training__batch_size": 50}, "training.batch_size=50 is more than a client holds"),
+        ({"training__model": "nonsuch"}, "no model is called 'nonsuch'"),
+        ({"scheduler": "nonsuch"}, "no scheduler is called"),
+        (
+            {"scenario__arrivals": [{"frame": 1, "clients": 2, "classes": [9]}]},
+            "classes are numbers from 0 to 4",
+        ),
+    ],
+)
+def test_impossible_experiments_are_refused_before_they_start(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        simulate(tiny_settings(**changes), data=tiny_data())

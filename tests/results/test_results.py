@@ -1,0 +1,201 @@
+"""Tables and figures from records made by hand, so that every number is known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedteddi import InputError, read_study
+from fedteddi.results.figures import (
+    accuracy_over_frames,
+    accuracy_over_rounds,
+    rounds_to_levels,
+    scenario_heat_map,
+)
+from fedteddi.results.report import write_report
+from fedteddi.results.runs import RunRecord, Study
+from fedteddi.results.tables import (
+    RoundsTo,
+    Targets,
+    continual_table,
+    costs_table,
+    default_targets,
+    markdown,
+    paired_interval,
+    rounds_table,
+    saving,
+    savings_table,
+    summary,
+)
+from fedteddi.settings import Settings
+
+# Frame 0: classes 0 and 1; frame 1 brings class 2 to client 1.
+COUNTS = np.array([[[10, 0, 0], [0, 10, 0]], [[10, 0, 0], [0, 5, 5]]])
+
+
+def made(name: str, seed: int, accuracies: list[tuple[float, float, float]], every: int = 5) -> RunRecord:
+    """A run whose per-class accuracy at rounds 0, 5, 10, … of frame 1 is given; frame 0 ended at (0.9, 0.8, 0)."""
+    records: list[dict[str, Any]] = [judged(0, 0, (0.9, 0.8, 0.0))]
+    last = (len(accuracies) - 1) * every
+    for number in range(last + 1):
+        record: dict[str, Any] = {"frame": 1, "round": number}
+        if number:
+            record |= {
+                "clients": [0, 1],
+                "scheduled_new": 1,
+                "round_s": 2.0,
+                "uplink_bits": 3e9,
+                "energy_j": 5.0,
+            }
+        if number % every == 0:
+            record |= judged(1, number, accuracies[number // every])
+        records.append(record)
+    settings = Settings(name=name, scheduler="random", seed=seed, rounds=[0, last])
+    return RunRecord(settings, COUNTS, tuple(records), True)
+
+
+def judged(frame: int, number: int, accuracy: tuple[float, float, float]) -> dict[str, Any]:
+    seen = accuracy if frame else accuracy[:2]
+    weights = COUNTS[frame].sum(axis=0)
+    return {
+        "frame": frame,
+        "round": number,
+        "class_accuracy": list(accuracy),
+        "balanced": float(np.mean(seen)),
+        "global": float(np.dot(accuracy, weights) / weights.sum()),
+    }
+
+
+OURS = [made("fedteddi", seed, [(0.9, 0.8, 0.0), (0.6, 0.6, 0.6), (0.9, 0.6, 0.75)]) for seed in (0, 1)]
+THEIRS = [
+    made("random", 0, [(0.9, 0.8, 0.0), (0.6, 0.6, 0.3), (0.6, 0.6, 0.6)]),
+    made("random", 1, [(0.9, 0.8, 0.0), (0.6, 0.6, 0.3), (0.6, 0.6, 0.3)]),
+]
+STUDY = Study((*OURS, *THEIRS))
+TO_60: Targets = {"balanced": [0.6], "global": [0.6]}
+
+
+def test_rounds_to_an_accuracy_are_the_first_evaluated_ones() -> None:
+    """Balanced: 0.567, 0.6, 0.75. The start counts: 0.5 is there at round 0."""
+    run = OURS[0]
+    assert [run.rounds_to(1, target, "balanced") for target in (0.5, 0.6, 0.7, 0.8)] == [0, 5, 10, None]
+    # global: weights (10, 5, 5)/20: 0.65, 0.6, 0.7875
+    assert run.rounds_to(1, 0.7, "global") == 10
+
+
+def test_unreached_is_censored_and_never_averaged_away() -> None:
+    assert str(RoundsTo((10, 20), 50)) == "15 ± 7"
+    assert str(RoundsTo((10, None), 50)) == ">50 (1 of 2 reached)"
+    assert RoundsTo((10, None), 50).censored.tolist() == [10, 50]
+    table = rounds_table(STUDY, 1, TO_60).set_index("scheduler")
+    assert table.loc["fedteddi", "balanced 60%"] == "5 ± 0"
+    assert table.loc["random", "balanced 60%"] == ">10 (1 of 2 reached)"
+
+
+def test_savings_by_hand() -> None:
+    """R = 50, R' = 80: 37.5 % fewer rounds, 60 % faster; differences 20 and 40: mean 30 ± 12.7 · 14.1/√2 = 127."""
+    found = saving(RoundsTo((40, 60), 300), RoundsTo((60, 100), 300))
+    assert found["fewer rounds"] == "37.5%"
+    assert found["faster"] == "60.0%"
+    assert found["difference (95 %)"] == "+30 [-97, +157]"
+    assert paired_interval(np.array([3.0])) == "+3"
+
+
+def test_savings_with_censoring_are_bounds() -> None:
+    reached, never = RoundsTo((50, 50), 100), RoundsTo((None, 90), 100)
+    assert saving(reached, never)["faster"] == "≥ 90.0%"
+    assert saving(never, reached)["fewer rounds"] == "≤ -90.0%"
+    assert saving(never, never)["faster"] == "–"
+    table = savings_table(STUDY, 1, TO_60, "fedteddi")
+    assert table["rival"].tolist() == ["random", "random"]
+    assert table["fewer rounds"][0] == "≥ 50.0%"  # 5 rounds against (10, >10)
+
+
+def test_costs_are_summed_until_the_target() -> None:
+    """Five rounds of 2 s, 3 Gbit and 5 J."""
+    row = costs_table(Study(tuple(OURS)), 1, TO_60).iloc[0]
+    assert (row["seconds"], row["uplink Gbit"], row["energy J"]) == ("10", "15", "25")
+    row = costs_table(Study(tuple(THEIRS)), 1, TO_60).iloc[0]
+    assert row["seconds"] == ">20"
+
+
+def test_summary() -> None:
+    row = summary(STUDY, 1).set_index("scheduler").loc["fedteddi"]
+    assert row["final balanced"] == "0.750 ± 0.000"
+    assert row["clients a round"] == "2.0"
+    assert row["with new classes"] == "1.0"
+
+
+def test_continual_measures_by_hand() -> None:
+    """Old classes 0 and 1: best earlier (0.9, 0.8), final (0.9, 0.6): forgetting (0 + 0.2)/2 = 0.1, transfer −0.1.
+
+    Before the arrival balanced was 0.85, which 0.75 does not reach; global 0.85 neither.
+    """
+    run = OURS[0]
+    assert run.old_classes(1).tolist() == [True, True, False]
+    assert run.new_classes(1).tolist() == [False, False, True]
+    assert run.forgetting(1) == pytest.approx(0.1)
+    assert run.backward_transfer(1) == pytest.approx(-0.1)
+    assert run.rounds_to_recover(1, "balanced") is None
+    row = continual_table(STUDY, 1).set_index("scheduler").loc["fedteddi"]
+    assert row["old classes"] == "0.750 ± 0.000"
+    assert row["new classes"] == "0.750 ± 0.000"
+    assert row["rounds to recover balanced"] == ">10 (0 of 2 reached)"
+    assert np.isnan(run.forgetting(0))
+
+
+def test_default_targets_are_what_the_best_runs_just_reach() -> None:
+    """Best balanced 0.75, best global 0.7875."""
+    assert default_targets(STUDY, 1) == {"balanced": [0.65, 0.7, 0.75], "global": [0.65, 0.7, 0.75]}
+
+
+def test_markdown() -> None:
+    lines = markdown(rounds_table(STUDY, 1, TO_60)).splitlines()
+    assert lines[0] == "| deadline s | scheduler | balanced 60% | global 60% |"
+    assert len(lines) == 4
+
+
+def test_figures_show_every_rule_and_the_numbers() -> None:
+    figure = accuracy_over_rounds(STUDY, 1)
+    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    assert set(lines) == {"fedteddi", "random"}
+    np.testing.assert_allclose(lines["fedteddi"].get_ydata(), [1.7 / 3, 0.6, 0.75])
+    np.testing.assert_allclose(lines["random"].get_ydata(), [1.7 / 3, 0.5, 0.55])
+    levels = rounds_to_levels(STUDY, 1).axes[0].get_lines()
+    assert [line.get_label() for line in levels] == ["fedteddi"]  # random has a seed that never gets there
+    assert len(accuracy_over_frames(STUDY).axes) == 2
+    assert len(scenario_heat_map(COUNTS, "two frames").axes) == 3
+
+
+def test_the_report_is_complete_and_repeatable(tmp_path: Path) -> None:
+    first = write_report(STUDY, tmp_path / "one", [0.6])
+    write_report(STUDY, tmp_path / "two", [0.6])
+    names = {file.name for file in first.files}
+    assert {"report.md", "curves.csv", "figure3-accuracy-frame1.png", "figure5-rounds-frame1.svg"} <= names
+    for file in first.files:
+        assert file.stat().st_size > 50
+        if file.suffix in (".md", ".csv", ".svg"):
+            assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
+    page = (tmp_path / "one" / "report.md").read_text()
+    assert ">10 (1 of 2 reached)" in page
+
+
+def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:
+    half = RunRecord(OURS[0].settings, COUNTS, OURS[0].records[:3], False)
+    made_report = write_report(Study((half, *THEIRS)), tmp_path / "report")
+    assert made_report.unfinished == ["fedteddi seed 0"]
+    assert "fedteddi" not in summary(Study((half, *THEIRS)), 1)["scheduler"].tolist()
+    with pytest.raises(InputError, match="no run has come to its end"):
+        write_report(Study((half,)), tmp_path / "nothing")
+
+
+def test_folders_that_hold_no_runs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        read_study(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="holds no runs"):
+        read_study(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings.toml").write_text("nonsense = 1")
+    with pytest.raises(InputError, match="nonsense"):
+        read_study(tmp_path)
