@@ -1,6 +1,6 @@
 # Two commands are enough: `make run` and `make test`. Both set up .venv on their first use.
 .DEFAULT_GOAL := help
-.PHONY: help run test check optimality benchmark clean
+.PHONY: help run test test-slow check optimality benchmark clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,11 +12,14 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/make \1\t\2/' | expand -t 18
 
-run: $(READY)  ## schedule one example round of 30 clients and print it
-	@$(BIN)/fedteddi example | $(BIN)/fedteddi schedule -
+run: $(READY)  ## simulate the default experiment with FedTeddi and Random side by side (about 2 minutes)
+	@$(BIN)/fedteddi compare --scheduler fedteddi --scheduler random --out runs/first --resume
 
 test: check  ## the whole suite, with the checks
 	$(BIN)/pytest -n 2
+
+test-slow: $(READY)  ## what takes longer but must hold
+	$(BIN)/pytest -m slow
 
 check: $(READY)  ## format, lint, types, import rules
 	$(BIN)/ruff format --check .

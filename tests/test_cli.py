@@ -18,6 +18,8 @@ import fedteddi
 from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
 from fedteddi.protocol.reports import write_round
+from fedteddi.settings import write_settings
+from small_world import tiny_data, tiny_settings
 
 Cli = Callable[..., Outcome]
 ANSWER = json.loads(files("fedteddi.protocol").joinpath("schedule.schema.json").read_text(encoding="utf-8"))
@@ -297,3 +299,106 @@ def test_help_and_completion_are_there(cli: Cli) -> None:
     )
     offered = done.stdout.split()
     assert offered == ["fedteddi", "fed-cbs", "fedcgd"], done
+
+
+# --- simulating
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny experiment as a user would have it: a TOML file and an .npz beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
+    data = tiny_data()
+    np.savez(
+        tmp_path / "tiny.npz",
+        train_images=data.train_images.numpy()[:, 0],
+        train_labels=data.train_labels.numpy(),
+        test_images=data.test_images.numpy()[:, 0],
+        test_labels=data.test_labels.numpy(),
+    )
+    file = tmp_path / "tiny.toml"
+    file.write_text(write_settings(tiny_settings(dataset="tiny.npz")))
+    return file
+
+
+def test_run_prints_the_curve_and_resumes(cli: Cli, tiny: Path) -> None:
+    done = cli("run", tiny, "--scheduler", "pure-drift", "--seed", 2)
+    assert done.code == 0
+    assert re.search(r"^frame +round +balanced +global +old +new", done.out, re.MULTILINE)
+    assert "records in runs/tiny-pure-drift-s2" in done.out
+    assert "11/11 rounds" in done.err
+    again = cli("run", tiny, "--scheduler", "pure-drift", "--seed", 2)
+    assert again.code == 2
+    assert "exists already: continue it with --resume" in again.err
+    assert cli("run", tiny, "--scheduler", "pure-drift", "--seed", 2, "--resume").out == done.out
+
+
+def test_run_stops_in_time(cli: Cli, tiny: Path) -> None:
+    done = cli("run", tiny, "--time-limit", 0, "--out", "stopped")
+    assert done.code == 0
+    assert "stopped in time; continue with the same command and --resume" in done.out
+
+
+def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
+    words = [
+        "compare",
+        tiny,
+        "--scheduler",
+        "fedteddi",
+        "--scheduler",
+        "random",
+        "--seeds",
+        "2",
+        "--rounds",
+        "3",
+    ]
+    done = cli(*words, "--deadline", 0.9, "--deadline", 1.1, "--out", "both")
+    assert done.code == 0, done.err
+    assert "Frame 1: fedteddi against each rival" in done.out
+    assert Path("both/report/figure3-accuracy-frame1.png").stat().st_size > 1000
+    assert len(list(Path("both").glob("*/rounds.jsonl"))) == 8
+    study = fedteddi.read_study(Path("both"))
+    assert {tuple(run.settings.rounds) for run in study.runs} == {(3, 3, 3)}
+    assert study.deadlines_s == [0.9, 1.1]
+    shown = cli("report", "both", "--target", 0.3, "--out", "elsewhere")
+    assert "balanced 30%" in shown.out
+    assert Path("elsewhere/report.md").exists()
+
+
+def test_scenario_is_printed_and_drawn_before_anything_is_trained(cli: Cli, tiny: Path) -> None:
+    done = cli("scenario", tiny, "--out", "plan.png")
+    assert done.code == 0
+    assert len(re.findall(r"^ +\d ", done.out, re.MULTILINE)) == 6
+    assert done.out.count("+3×12") == 3
+    assert Path("plan.png").stat().st_size > 1000
+    assert Path("plan.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "fashoin"], "did you mean 'fashion'"),
+        (["run", "--set", "radio.deadlin_s=1"], "did you mean 'deadline_s'"),
+        (["run", "tiny.toml", "--set", "training.batch_size=50"], "is more than a client holds (24)"),
+        (["run", "tiny.toml", "--scheduler", "nonsuch"], "no scheduler is called 'nonsuch'"),
+        (["run", "tiny.toml", "--set", "scenario.samples_per_client=500"], "ask for fewer samples"),
+        (["run", "tiny.toml", "--out", "/dev/null/x"], "cannot be written"),
+        (["compare", "tiny.toml", "--seeds", "x"], "--seeds 'x'"),
+        (["report", "nowhere"], "there is no folder nowhere"),
+        (["report", ".", "--target", "75"], "--target 75: give a share between 0 and 1"),
+        (["scenario", "tiny.toml", "--out", "/dev/null/x.png"], "cannot be written"),
+    ],
+)
+@pytest.mark.usefixtures("tiny")
+def test_bad_experiments_are_refused_in_one_sentence(cli: Cli, words: list[str], message: str) -> None:
+    done = cli(*words)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_scheduling_does_not_wait_for_torch() -> None:
+    """The commands that do not train must not import it: it takes seconds."""
+    script = "import sys, fedteddi.cli; sys.exit('torch' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0

@@ -8,20 +8,25 @@ import fedteddi
 
 def test_public_names_are_frozen() -> None:
     assert fedteddi.__all__ == [
+        "Dataset",
         "InputError",
         "Objective",
         "RoundView",
         "Schedule",
         "Scheduler",
+        "Settings",
         "check_scheduler",
         "collective_divergence",
+        "compare",
         "convergence_bound",
         "deviation_bound",
         "example_round",
         "make_scheduler",
         "minimum_bandwidth_hz",
         "rate_bps",
+        "read_study",
         "scheduler_names",
+        "simulate",
         "temporal_drift",
     ]
 

@@ -1,0 +1,72 @@
+"""What takes minutes: the default experiment as `make run` plays it, the quickstart, the round benchmark."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedteddi import read_study
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+
+def run(*words: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=os.environ | {"FEDTEDDI_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_default_experiment_learns_the_new_classes_and_keeps_the_old(tmp_path: Path) -> None:
+    """`make run`'s command: all 120 rounds, both rules above 65 % balanced from 55 %, the new classes learnt."""
+    out = tmp_path / "first"
+    words = [
+        "-m",
+        "fedteddi",
+        "compare",
+        "--scheduler",
+        "fedteddi",
+        "--scheduler",
+        "random",
+        "--out",
+        str(out),
+    ]
+    shown = run(*words, folder=tmp_path)
+    assert "Frame 1: rounds to an accuracy" in shown
+    assert (out / "report" / "figure3-accuracy-frame1.png").exists()
+    study = read_study(out)
+    assert study.finished
+    for record in study.runs:
+        curve = record.curve()
+        frame1 = curve[curve["frame"] == 1]
+        assert frame1["balanced"].iloc[0] < 0.60
+        assert frame1["balanced"].iloc[-1] > 0.65
+        assert frame1["new"].iloc[0] < 0.05
+        assert frame1["new"].iloc[-1] > 0.35
+        assert frame1["old"].iloc[-1] > 0.70
+    ours, theirs = (study.of(name)[0] for name in ("fedteddi", "random"))
+    with_new = [sum(r["scheduled_new"] for r in record.records if r["round"]) for record in (ours, theirs)]
+    assert with_new[0] > 1.2 * with_new[1]
+
+
+def test_the_quickstart_runs(tmp_path: Path) -> None:
+    shown = run("examples/quickstart.py", folder=tmp_path)
+    assert re.search(r"^fedteddi +0\.\d+ +0\.\d+", shown, re.MULTILINE)
+    assert "random reached 65 % balanced accuracy in round" in shown
+
+
+def test_the_round_benchmark_runs(tmp_path: Path) -> None:
+    shown = run("benchmarks/round.py", "--repeats", "1", "--clients", "30", folder=tmp_path)
+    assert "of bare" in shown
+    assert "peak memory with    30 clients" in shown
