@@ -94,6 +94,14 @@ def test_shares_grow_shrink_and_vanish() -> None:
         assert np.array_equal(first.held[client], second.held[client])
 
 
+def test_two_arrivals_of_a_frame_choose_their_clients_independently() -> None:
+    news = [Arrival(frame=1, clients=5, classes=[c], samples=10) for c in (6, 7)]
+    chosen = ScenarioSettings(layout="classes", arrivals=news)
+    counts = build_plan(chosen, LABELS, 10, 2, seed=0).frames[1].counts
+    assert (counts[:, 6] > 0).sum() == (counts[:, 7] > 0).sum() == 5
+    assert not np.array_equal(counts[:, 6] > 0, counts[:, 7] > 0)
+
+
 def test_cifar100_layout_is_the_papers() -> None:
     """400/300/200 of 30 classes, nobody shares an image, 12 clients meet ten new classes a frame."""
     first = paper_cifar100_first()

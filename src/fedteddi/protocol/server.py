@@ -200,10 +200,13 @@ def update_class_norm(
     """Ask for class gradients at the current model and re-estimate L̂^(c) (docs/paper.md D7)."""
     reported = sorted(reports)
     counts = np.stack([reports[n].data_counts for n in reported])  # [n, C]
-    rng = keyed_rng(seed, "estimates", frame=state.frame, round=0 if first else state.round)
+    number = 0 if first else state.round  # the frame's start has draws of its own
+    rng = keyed_rng(seed, "estimates", frame=state.frame, round=number)
     wanted = np.zeros((len(state.times_scheduled), counts.shape[1]), dtype=np.int64)
     wanted[reported] = spread_over_clients(counts, settings.estimates.class_gradient_samples, rng)
-    answers = yield dataclasses.replace(_ask("class_gradients", state, tuple(reported)), samples=wanted)
+    answers = yield dataclasses.replace(
+        _ask("class_gradients", state, tuple(reported)), round=number, samples=wanted
+    )
     found: list[ClassGradients] = list(answers.given.values())
     if not found:
         return

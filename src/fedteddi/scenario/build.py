@@ -29,7 +29,7 @@ def build_plan(
             raise InputError(
                 f"{where}.frame={arrival.frame}, but there are rounds for frames 0 to {frames - 1} only"
             )
-        arrivals[arrival.frame - 1] += _arrival(arrival, where, clients, num_classes, seed)
+        arrivals[arrival.frame - 1] += _arrival(arrival, number, clients, num_classes, seed)
         forgets[arrival.frame - 1] += arrival.forget
     if settings.arrivals_trace:
         for frame, counts in read_arrivals(settings.arrivals_trace, clients, num_classes, frames).items():
@@ -83,7 +83,8 @@ def _papers_arrival(
     return np.zeros((clients, num_classes), dtype=np.int64)
 
 
-def _arrival(arrival: Arrival, where: str, clients: int, num_classes: int, seed: int) -> np.ndarray:
+def _arrival(arrival: Arrival, number: int, clients: int, num_classes: int, seed: int) -> np.ndarray:
+    where = f"scenario.arrivals.{number}"
     if isinstance(arrival.clients, list):
         chosen = np.array(arrival.clients, dtype=np.int64)
         if (
@@ -95,7 +96,8 @@ def _arrival(arrival: Arrival, where: str, clients: int, num_classes: int, seed:
     elif arrival.clients > clients:
         raise InputError(f"{where}.clients={arrival.clients}, but there are only {clients}: ask for fewer")
     else:
-        rng = keyed_rng(seed, "arrival", frame=arrival.frame, step=1)
+        # Arrivals of one frame choose their clients independently of each other.
+        rng = keyed_rng(seed, "arrival", frame=arrival.frame, step=2 + number)
         chosen = rng.permutation(clients)[: arrival.clients]
     named = (arrival.classes or []) + arrival.forget
     if not np.isin(named, np.arange(num_classes)).all() or arrival.classes == []:
