@@ -44,6 +44,8 @@ def test_the_default_is_the_fashion_experiment() -> None:
         ("[[scenario.arrivals]]\nframe = 1", "give either classes"),
         ("[scenario]\nlayout = 'cifar'", "scenario.layout='cifar'"),
         ("rounds = [", "is not valid TOML"),
+        ("rounds = []", "rounds=[]"),
+        ("seed = 18446744073709551616", "seed="),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(text: str, message: str) -> None:
@@ -75,6 +77,6 @@ def test_experiments_are_found_by_name_or_file(tmp_path: Path) -> None:
 def test_seeds() -> None:
     assert parse_seeds("5") == [0, 1, 2, 3, 4]
     assert parse_seeds("100-102") == [100, 101, 102]
-    for text in ("0", "x", "5-", "7-3", "-1"):
+    for text in ("0", "x", "5-", "7-3", "-1", "²"):
         with pytest.raises(InputError, match="--seeds"):
             parse_seeds(text)

@@ -47,9 +47,12 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
         if tensors["weights"].shape != state.weights.shape:
             raise ValueError("its model has another size")
         folder.take_up(run.settings, facts["rounds_bytes"], facts["timing_bytes"])
+        run.records = read_records(folder.path)
     except InputError:
+        folder.close()
         raise
     except Exception as error:
+        folder.close()
         raise InputError(
             f"{folder.checkpoint} cannot be used ({error}): remove {folder.path} and start that run again"
         ) from None
@@ -63,5 +66,4 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.previous_mix = {int(n): np.array(mix) for n, mix in facts["previous_mix"].items()}
     state.current_mix = {int(n): np.array(mix) for n, mix in facts["current_mix"].items()}
     run.finished = facts["finished"]
-    run.records = read_records(folder.path)
     run.folder = folder

@@ -15,10 +15,10 @@ from fedteddi.cli_experiments import register
 from fedteddi.errors import InputError
 from fedteddi.protocol.answer import answer_round
 from fedteddi.protocol.example import example_round
-from fedteddi.protocol.reports import Round, read_round, reports_schema, write_round
-from fedteddi.schedulers.laws import check_scheduler, fault_place
+from fedteddi.protocol.reports import read_round, reports_schema, write_round
+from fedteddi.schedulers.laws import check_scheduler
 from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
-from fedteddi.schedulers.schedule import Schedule, Scheduler, chosen_by, schedule_faults
+from fedteddi.schedulers.schedule import checked_choice
 from fedteddi.terminal import print_answer, print_bibtex, print_laws, print_schedulers, say, stdout_to_stderr
 from fedteddi.wireless.radio import Radio
 
@@ -156,7 +156,9 @@ def schedule(
         )
     round = read_round(_read(reports))
     rule = make_scheduler(scheduler, **_parse_options(option or []))
-    answer = answer_round(round, rule, _decide(rule, round, seed), seed)
+    with stdout_to_stderr():
+        chosen = checked_choice(rule, round.view, np.random.default_rng(seed))
+    answer = answer_round(round, rule, chosen, seed)
     for warning in answer.warnings:
         say("warning", warning)
     if as_json:
@@ -188,24 +190,6 @@ def check(
         if save is not None:
             save.write_text(write_round(broken[0].view), encoding="utf-8")
         raise typer.Exit(1)
-
-
-def _decide(rule: Scheduler, round: Round, seed: int) -> Schedule:
-    """Ask the rule; a foreign one may print, raise or answer nonsense, and none of that may pass for ours."""
-    try:
-        with stdout_to_stderr():
-            chosen = chosen_by(rule, round.view, np.random.default_rng(seed))
-            faults = schedule_faults(round.view, chosen)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(
-            f"{rule.name} raised {type(error).__name__}: {error}{fault_place(error)};"
-            " try 'fedteddi check' on it"
-        ) from error
-    if faults:
-        raise InputError(f"{rule.name} gave an impossible schedule: {faults[0]}; try 'fedteddi check' on it")
-    return chosen
 
 
 def _read(reports: str) -> str:

@@ -173,7 +173,7 @@ def scenario(
 def parse_seeds(text: str) -> list[int]:
     """Read "5" as 0 to 4 and "100-104" as those five."""
     first, dash, last = text.partition("-")
-    if not first.isdigit() or (dash and not last.isdigit()):
+    if not first.isdecimal() or (dash and not last.isdecimal()):
         raise InputError(f"--seeds {text!r}: give how many, such as 5, or which, such as 100-104")
     seeds = list(range(int(first), int(last) + 1)) if dash else list(range(int(first)))
     if not seeds:

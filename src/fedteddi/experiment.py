@@ -53,6 +53,8 @@ def simulate(
     `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`.
     """
     chosen = (settings or Settings()).changed(**changes)
+    if "name" not in changes:
+        chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
     study = _play([chosen], data, out, resume, time_limit_s, watch, one=True)
     return study.runs[0]
 
@@ -72,13 +74,16 @@ def compare(
 ) -> Study:
     """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches."""
     base = (settings or Settings()).changed(**changes)
-    each = [
-        variant(base, scheduler, seed, deadline_s)
-        for deadline_s in (list(deadlines_s) if deadlines_s is not None else [base.radio.deadline_s])
-        for scheduler in schedulers
-        for seed in seeds
-    ]
-    return _play(each, data, out, resume, time_limit_s, watch, one=False)
+    rules, numbers = list(dict.fromkeys(schedulers)), list(dict.fromkeys(seeds))
+    times = list(dict.fromkeys(deadlines_s)) if deadlines_s is not None else [base.radio.deadline_s]
+    each: dict[str, Settings] = {}
+    for settings_ in (variant(base, rule, n, t) for t in times for rule in rules for n in numbers):
+        name = run_name(settings_)
+        if each.setdefault(name, settings_) != settings_:
+            raise InputError(
+                f"two runs would both be called {name}: give your schedulers different class names"
+            )
+    return _play(list(each.values()), data, out, resume, time_limit_s, watch, one=False)
 
 
 def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
@@ -97,7 +102,7 @@ def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Set
 
 def run_name(settings: Settings) -> str:
     """Return the folder of one run of a comparison."""
-    deadline = "" if settings.name == "everyone" else f"-d{settings.radio.deadline_s:g}"
+    deadline = "" if settings.name == "everyone" else f"-d{settings.radio.deadline_s:.12g}"
     return f"{settings.name}{deadline}-s{settings.seed}"
 
 
@@ -115,6 +120,12 @@ def _play(
         raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
     stop_at = None if time_limit_s is None else time.monotonic() + time_limit_s
     folder = None if out is None else Path(out)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: choose a folder with --out")
+    if data is not None:
+        each = [
+            settings.changed(dataset=data.name) for settings in each
+        ]  # so that the record does not claim another
     if folder is not None and not resume and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} exists already: continue it with --resume, or choose another --out")
     with locked(folder) if folder is not None else nullcontext():
@@ -123,7 +134,7 @@ def _play(
         for settings in each:
             run = laboratory.new_run(settings)
             if folder is not None:
-                _attach(run, RunFolder(folder if one else folder / run_name(settings)))
+                _attach(run, RunFolder(folder if one else folder / run_name(settings)), laboratory.data)
             runs.append(run)
         try:
             _advance_all(laboratory, runs, stop_at, watch)
@@ -134,12 +145,14 @@ def _play(
         return Study(tuple(RunRecord.of(run.settings, run.plan, run.records, run.finished) for run in runs))
 
 
-def _attach(run: Run, folder: RunFolder) -> None:
+def _attach(run: Run, folder: RunFolder, data: Dataset) -> None:
     """Give a run its folder: a new one, or one with a checkpoint to go on from."""
+    scenario = {"data": data.fingerprint, "counts": [frame.counts.tolist() for frame in run.plan.frames]}
     if folder.checkpoint.exists():
+        folder.check_scenario(scenario)
         load_checkpoint(run, folder)
         return
-    folder.start(run.settings, {"counts": [frame.counts.tolist() for frame in run.plan.frames]})
+    folder.start(run.settings, scenario)
     run.folder = folder
     save_checkpoint(run)
 
@@ -152,7 +165,10 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
         if stop_at is not None and time.monotonic() + 1.5 * longest_s > stop_at:
             break
         began = time.monotonic()
-        laboratory.advance(active)
+        fresh = [run for run in active if not run.records]
+        laboratory.advance(
+            fresh[:1] or active
+        )  # a run's first step may pre-train: one at a time, to stop in time
         longest_s = max(longest_s, time.monotonic() - began)
         if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
             for run in active:

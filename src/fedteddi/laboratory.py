@@ -1,6 +1,8 @@
 """Runs, and the laboratory that advances any number of them round by round, together."""
 
 import hashlib
+import inspect
+import json
 import os
 import time
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from fedteddi.learning.evaluation import class_accuracy, training_loss
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
 from fedteddi.learning.pretraining import pretrain
+from fedteddi.plugins import load_object
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round
@@ -31,6 +34,11 @@ from fedteddi.scenario.plan import Plan
 from fedteddi.schedulers.registry import make_scheduler
 from fedteddi.settings import Settings
 from fedteddi.wireless.radio import watts_from_dbm
+
+# What a pre-trained model depends on, besides the model, the data and the seed.
+PRETRAINING = {
+    f"pretrain_{part}" for part in ("epochs", "learning_rate", "momentum", "weight_decay", "batch_size")
+}
 
 
 @dataclass(eq=False)
@@ -52,12 +60,6 @@ class Run:
         self.rule = make_scheduler(self.settings.scheduler, **self.settings.scheduler_options)
 
     @property
-    def name(self) -> str:
-        """Which run of a comparison this is."""
-        s = self.settings
-        return f"{s.scheduler.rpartition(':')[2]}-d{s.radio.deadline_s:g}-s{s.seed}"
-
-    @property
     def last_frame(self) -> int:
         """The number of the last frame."""
         return len(self.settings.rounds) - 1
@@ -73,10 +75,10 @@ class Laboratory:
         )
         self.runtime = InProcess(self.model, self.data)
         self._plans: dict[str, Plan] = {}
-        self._first_weights: dict[str, Tensor] = {}
+        self._pretrained_weights: dict[str, Tensor] = {}
 
     def new_run(self, settings: Settings) -> Run:
-        """Prepare a run from its settings: deal the data, pre-train or take the cached model."""
+        """Prepare a run from its settings; it is pre-trained when it enters its first frame."""
         plan = self._plan(settings)
         if settings.training.batch_size > min(len(own) for frame in plan.frames for own in frame.held):
             raise InputError(
@@ -86,7 +88,7 @@ class Laboratory:
         classes = self.data.num_classes
         training = settings.training
         state = ServerState(
-            weights=self._starting_weights(settings, plan),
+            weights=self._first_weights(settings),
             class_norm=np.ones(classes),
             classes_seen=np.zeros(classes, dtype=bool),
             times_scheduled=np.zeros(plan.num_clients, dtype=np.int64),
@@ -108,23 +110,32 @@ class Laboratory:
             )
         return self._plans[key]
 
+    def _first_weights(self, settings: Settings) -> Tensor:
+        """w_{0,0}: what the model is made with."""
+        made = make_model(
+            settings.training.model, self.data.image_shape, self.data.num_classes, settings.seed
+        )
+        return torch.cat([p.detach().reshape(-1) for p in made.parameters()])
+
     def _starting_weights(self, settings: Settings, plan: Plan) -> Tensor:
-        """w_{0,0}, or the centrally pre-trained stand-in for w̃_0; one per seed, cached on disk."""
-        training = settings.training
-        first = make_model(training.model, self.data.image_shape, self.data.num_classes, settings.seed)
-        weights = torch.cat([p.detach().reshape(-1) for p in first.parameters()])
+        """w_{0,0}, or the model trained centrally on frame 0's data that stands for w̃_0; one per seed, cached."""
+        training, weights = settings.training, self._first_weights(settings)
         if training.pretrain_epochs == 0:
             return weights
         pooled = np.unique(np.concatenate(plan.frames[0].held))
-        key = hashlib.sha256()
-        for part in (str(training), str(settings.seed), str(self.data.name), str(torch.__version__)):
-            key.update(part.encode())
-        key.update(pooled.tobytes())
+        given = training.model_dump(include={"model", "augment", *PRETRAINING})
+        key = hashlib.sha256(json.dumps([given, settings.seed, torch.__version__]).encode())
+        key.update(repr(self.model.module).encode())
+        if ":" in training.model:  # the user's code may change under the same name
+            source = inspect.getsourcefile(load_object(training.model))
+            key.update(Path(source).read_bytes() if source else b"")
+        key.update(self.data.train_images[pooled].numpy().tobytes())
+        key.update(self.data.train_labels[pooled].numpy().tobytes())
         key.update(weights.numpy().tobytes())
         name = key.hexdigest()[:32]
-        if name not in self._first_weights:
-            self._first_weights[name] = self._pretrained(name, weights, pooled, settings)
-        return self._first_weights[name]
+        if name not in self._pretrained_weights:
+            self._pretrained_weights[name] = self._pretrained(name, weights, pooled, settings)
+        return self._pretrained_weights[name]
 
     def _pretrained(self, name: str, weights: Tensor, pooled: np.ndarray, settings: Settings) -> Tensor:
         file = cache_folder() / "pretrained" / f"{name}.safetensors"
@@ -184,6 +195,8 @@ class Laboratory:
 
     def _enter(self, run: Run) -> None:
         """Start a frame: judge the model it begins with (k = 0)."""
+        if not run.records:
+            run.state.weights = self._starting_weights(run.settings, run.plan)
         run.best_loss, run.best_weights = float("inf"), None
         record: dict[str, Any] = {"frame": run.state.frame, "round": 0}
         self._judge(run, record)
@@ -197,6 +210,10 @@ class Laboratory:
         counts = run.plan.frames[frame].counts
         mix = pooled_mix(counts.sum(axis=1), counts / counts.sum(axis=1, keepdims=True))
         seen = run.plan.classes_seen(frame) & np.isfinite(accuracy)
+        if not seen.any():
+            raise InputError(
+                f"no class seen up to frame {frame} has test images: there is nothing to judge by"
+            )
         record["class_accuracy"] = [None if np.isnan(a) else float(a) for a in accuracy]
         record["balanced"] = float(accuracy[seen].mean())
         record["global"] = float(accuracy[seen] @ mix[seen] / mix[seen].sum())
@@ -209,6 +226,11 @@ class Laboratory:
                 run.best_loss, run.best_weights = record["loss"], run.state.weights.clone()
 
     def _record(self, run: Run, facts: RoundFacts, seconds: float) -> None:
+        if not bool(torch.isfinite(run.state.weights).all()):
+            raise InputError(
+                f"{run.settings.name}, seed {run.settings.seed}: training diverged in frame {facts.frame}, round"
+                f" {facts.round}: lower training.learning_rate={run.settings.training.learning_rate:g}"
+            )
         new = run.plan.new_classes(facts.frame)
         clients, terms = facts.schedule.clients, facts.terms
         upload_s = [done - compute for done, compute in zip(facts.finish_s, facts.compute_s, strict=True)]

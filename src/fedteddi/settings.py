@@ -114,8 +114,8 @@ class Settings(Section):
     dataset: str = "fashion-mnist"
     scheduler: str = "fedteddi"
     scheduler_options: dict[str, Any] = {}
-    seed: Annotated[int, Field(ge=0)] = 0
-    rounds: list[Annotated[int, Field(ge=0)]] = [0, 60]  # K_l, frame by frame
+    seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
+    rounds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = [0, 60]  # K_l, frame by frame
     scenario: ScenarioSettings = ScenarioSettings()
     training: TrainingSettings = TrainingSettings()
     radio: RadioSettings = RadioSettings()

@@ -1,5 +1,6 @@
 """Whole runs: what must not change a single bit, and what must be kept through interruptions."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -14,9 +15,11 @@ import pytest
 import torch
 
 from fedteddi import InputError, compare, read_study, simulate
+from fedteddi.checkpoint import load_checkpoint, save_checkpoint
 from fedteddi.experiment import Progress, run_name, variant
 from fedteddi.laboratory import Laboratory, Run
-from fedteddi.results.folder import locked
+from fedteddi.results.folder import RunFolder, locked
+from fedteddi.results.report import make_tables
 from fedteddi.settings import Settings, write_settings
 from small_world import tiny_data, tiny_settings
 
@@ -152,13 +155,11 @@ def test_pretrained_models_are_cached_and_a_damaged_cache_is_made_anew(tmp_path:
 
 
 def test_the_loss_of_power_of_choice_can_be_the_mean_over_steps() -> None:
-    plain = play(tiny_settings(scheduler="power-of-choice", rounds=[3, 0, 0]))
-    steps = play(
-        tiny_settings(
-            scheduler="power-of-choice", rounds=[3, 0, 0], estimates__power_of_choice_loss="local-steps"
-        )
-    )
-    assert len(plain.records) == len(steps.records)
+    """After two large local steps clients rank differently than on their first batch, at least once in eight rounds."""
+    settings = tiny_settings(scheduler="power-of-choice", rounds=[8, 0, 0], training__learning_rate=0.5)
+    plain, steps = play(settings), play(settings.changed(estimates__power_of_choice_loss="local-steps"))
+    chosen = [[r["clients"] for r in run.records if r["round"]] for run in (plain, steps)]
+    assert chosen[0] != chosen[1]
 
 
 def test_class_norms_of_the_head_only_are_smaller() -> None:
@@ -193,9 +194,14 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.parametrize("scheduler", ["fedteddi", "fed-cbs"])
 @pytest.mark.parametrize("stop_after", [1, 4, 7, 10])
-def test_resume_after_an_interruption_is_bit_identical(tmp_path: Path, stop_after: int) -> None:
-    settings = tiny_settings()
+def test_resume_after_an_interruption_is_bit_identical(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, scheduler: str
+) -> None:
+    """With a checkpoint after every round, so that it is the checkpoint that is tested, not a fresh start."""
+    monkeypatch.setattr("fedteddi.experiment.CHECKPOINT_EVERY_S", 0.0)
+    settings = tiny_settings(scheduler=scheduler)
     simulate(settings, data=tiny_data(), out=tmp_path / "whole")
 
     def interrupt(state: Progress) -> None:
@@ -204,11 +210,48 @@ def test_resume_after_an_interruption_is_bit_identical(tmp_path: Path, stop_afte
 
     with pytest.raises(Interrupted):
         simulate(settings, data=tiny_data(), out=tmp_path / "parts", watch=interrupt)
+    at = json.loads(checkpoint_state(tmp_path / "parts"))
+    assert at["rounds_done"] == stop_after
     record = simulate(settings, data=tiny_data(), out=tmp_path / "parts", resume=True)
     (whole, weights), (parts, other) = files_of(tmp_path / "whole"), files_of(tmp_path / "parts")
     assert whole == parts
     assert torch.equal(weights, other)
     assert record.finished
+
+
+def checkpoint_state(folder: Path) -> str:
+    from safetensors import safe_open
+
+    with safe_open(folder / "checkpoint.safetensors", framework="pt") as file:
+        return file.metadata()["state"]
+
+
+def test_a_checkpoint_keeps_all_the_server_knows(tmp_path: Path) -> None:
+    """Field by field, so that none can be forgotten."""
+    settings = tiny_settings(scheduler="fed-cbs")
+    laboratory = Laboratory(settings, tiny_data())
+    run = laboratory.new_run(settings)
+    run.folder = RunFolder(tmp_path / "run")
+    run.folder.start(settings, {})
+    for _ in range(7):
+        laboratory.advance([run])
+    save_checkpoint(run)
+    run.folder.close()
+    fresh = laboratory.new_run(settings)
+    load_checkpoint(fresh, folder := RunFolder(tmp_path / "run"))
+    folder.close()
+    for field in dataclasses.fields(run.state):
+        one, other = getattr(run.state, field.name), getattr(fresh.state, field.name)
+        if isinstance(one, dict):
+            assert {n: mix.tolist() for n, mix in one.items()} == {
+                n: mix.tolist() for n, mix in other.items()
+            }
+        else:
+            assert np.array_equal(np.asarray(one), np.asarray(other)), field.name
+    assert run.state.times_scheduled.sum() > 0
+    assert fresh.best_loss == run.best_loss
+    assert (fresh.best_weights is None) == (run.best_weights is None)
+    assert fresh.records == run.records
 
 
 SCRIPT = """
@@ -337,7 +380,8 @@ def test_a_runs_folder_is_complete(tmp_path: Path) -> None:
         environment["packages"]["torch"] == torch.__version__.split("+")[0]
         or environment["packages"]["torch"]
     )
-    assert (tmp_path / "run" / "settings.toml").read_text() == write_settings(settings)
+    kept = settings.changed(dataset="tiny")  # what the arrays were called
+    assert (tmp_path / "run" / "settings.toml").read_text() == write_settings(kept)
     assert run_name(settings) == "fedteddi-d1-s0"
 
 
@@ -376,3 +420,122 @@ def test_a_full_disk_is_said_and_costs_no_results(tmp_path: Path, monkeypatch: p
 def test_impossible_experiments_are_refused_before_they_start(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         simulate(tiny_settings(**changes), data=tiny_data())
+
+
+def test_a_comparison_runs_each_variant_once(tmp_path: Path) -> None:
+    """Rules, seeds and deadlines given twice, iterators, and `everyone`, which has no deadline."""
+    study = compare(
+        tiny_settings(rounds=[1, 0, 0]),
+        schedulers=(name for name in ("everyone", "random", "random")),
+        seeds=iter([0, 1, 1]),
+        deadlines_s=[0.9, 1.0, 1.0, 1.0000001],
+        data=tiny_data(),
+        out=tmp_path / "study",
+    )
+    assert len(study.runs) == 2 + 3 * 2
+    assert len(read_study(tmp_path / "study").runs) == 8
+
+
+def test_two_rules_of_one_name_are_refused(tmp_path: Path) -> None:
+    rule = (Path(__file__).parents[2] / "examples" / "my_rule.py").read_text()
+    for file in ("a.py", "b.py"):
+        (tmp_path / file).write_text(rule)
+    both = [f"{tmp_path / file}:ShortestUploads" for file in ("a.py", "b.py")]
+    with pytest.raises(InputError, match="two runs would both be called ShortestUploads"):
+        compare(tiny_settings(), schedulers=both, seeds=[0], data=tiny_data())
+
+
+def test_resume_on_other_data_is_refused(tmp_path: Path) -> None:
+    settings = tiny_settings(rounds=[2, 0, 0])
+    simulate(settings, data=tiny_data(), out=tmp_path / "run", time_limit_s=0)
+    with pytest.raises(InputError, match="was started on other data"):
+        simulate(settings, data=tiny_data(per_class=61), out=tmp_path / "run", resume=True)
+
+
+def test_pretrained_models_depend_on_the_data_and_the_users_code(tmp_path: Path) -> None:
+    settings = tiny_settings(training__pretrain_epochs=1, rounds=[0, 0, 0])
+    inverted = tiny_data()
+    inverted.train_images.copy_(255 - inverted.train_images)
+    starts = []
+    for data in (tiny_data(), inverted):
+        laboratory = Laboratory(settings, data)
+        run = laboratory.new_run(settings)
+        laboratory.advance([run])
+        starts.append(run.state.weights)
+    assert not torch.equal(*starts)
+    file = tmp_path / "net.py"
+    ends = []
+    for activation in ("ReLU", "Tanh"):
+        file.write_text(
+            "from torch import nn\n"
+            "class Net(nn.Module):\n"
+            "    def __init__(self): super().__init__(); self.a = nn.Linear(64, 16); self.b = nn.Linear(16, 5)\n"
+            f"    def forward(self, x): return self.b(nn.{activation}()(self.a(x.flatten(1))))\n"
+            "def net(shape, classes): return Net()\n"
+        )
+        chosen = settings.changed(training__model=f"{file}:net")
+        laboratory = Laboratory(chosen, tiny_data())
+        run = laboratory.new_run(chosen)
+        laboratory.advance([run])
+        ends.append(run.state.weights)
+    assert not torch.equal(*ends)
+
+
+def test_resuming_a_finished_run_does_not_pretrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tiny_settings(training__pretrain_epochs=1, rounds=[0, 1, 0])
+    simulate(settings, data=tiny_data(), out=tmp_path / "run")
+    monkeypatch.setattr("fedteddi.laboratory.pretrain", None)
+    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "empty"))
+    assert simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True).finished
+
+
+def test_a_diverged_run_is_said() -> None:
+    with pytest.raises(
+        InputError, match=r"training diverged in frame 0, round 1: lower training\.learning_rate"
+    ):
+        simulate(tiny_settings(scheduler="random", training__learning_rate=1e38), data=tiny_data())
+
+
+def test_frozen_layers_stay_frozen_whatever_runs_beside_them(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
+        "from torch import nn\n"
+        "def net(shape, classes):\n"
+        "    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, classes))\n"
+        "    model[1].requires_grad_(False)\n"
+        "    return model\n"
+    )
+    settings = tiny_settings(training__model=f"{file}:net")
+    alone = simulate(settings, data=tiny_data(), scheduler="random")
+    study = compare(settings, schedulers=["fedteddi", "random"], seeds=[0], data=tiny_data())
+    assert study.of("random")[0].records == alone.records
+
+
+def test_a_rule_that_fails_in_a_run_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("class Mine:\n    name = 'mine'\n    def select(self, view, rng): return {}['x']\n")
+    with pytest.raises(InputError, match=r"mine raised KeyError: 'x' \(mine.py, line 3\)"):
+        simulate(tiny_settings(scheduler=f"{file}:Mine"), data=tiny_data())
+
+
+def test_models_are_not_parked_beyond_their_round() -> None:
+    settings = tiny_settings(scheduler="best-norm", radio__deadline_s=1e-4, rounds=[4, 0, 0])
+    run = play(settings)
+    assert all(r["clients"] == [] for r in run.records if r["round"])
+    assert len(run.clients.parked) <= 6
+
+
+@pytest.mark.parametrize("rounds", [[0, 0, 0]])
+def test_nothing_to_report_is_said(tmp_path: Path, rounds: list[int]) -> None:
+    simulate(tiny_settings(rounds=rounds), data=tiny_data(), out=tmp_path / "run")
+    with pytest.raises(InputError, match="these runs have no rounds"):
+        make_tables(read_study(tmp_path / "run"), None, "fedteddi")
+
+
+def test_a_damaged_record_is_said_on_resume(tmp_path: Path) -> None:
+    settings = tiny_settings(rounds=[2, 0, 0])
+    simulate(settings, data=tiny_data(), out=tmp_path / "run")
+    file = tmp_path / "run" / "rounds.jsonl"
+    file.write_bytes(b"{" + file.read_bytes()[1:].replace(b"{", b"[", 1))
+    with pytest.raises(InputError, match="cannot be used"):
+        simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)

@@ -119,12 +119,20 @@ def test_foreign_models_are_checked(tmp_path: Path) -> None:
         "def good(shape, classes): return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n"
         "def norm(shape, classes): return nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(64, classes))\n"
         "def bad(shape, classes): return 3\n"
+        "def five(shape, classes): return nn.Sequential(nn.Flatten(), nn.Linear(64, 5))\n"
+        "def empty(shape, classes): return nn.Flatten()\n"
     )
     assert FlatModel(make_model(f"{file}:good", (1, 8, 8), 5, 0)).size == 325
     with pytest.raises(InputError, match="use GroupNorm"):
         make_model(f"{file}:norm", (1, 8, 8), 5, 0)
     with pytest.raises(InputError, match="must return a torch"):
         make_model(f"{file}:bad", (1, 8, 8), 5, 0)
+    with pytest.raises(InputError, match=r"gives \(2, 5\) for 2 images: it must give \(2, 7\)"):
+        make_model(f"{file}:five", (1, 8, 8), 7, 0)
+    with pytest.raises(InputError, match="nothing to train"):
+        make_model(f"{file}:empty", (1, 8, 8), 5, 0)
+    with pytest.raises(InputError, match="cannot take"):
+        make_model(f"{file}:good", (1, 9, 9), 5, 0)
     with pytest.raises(InputError, match="did you mean 'small-cnn'"):
         make_model("smal-cnn", (1, 8, 8), 5, 0)
 
@@ -215,6 +223,57 @@ def test_gradient_variance_against_one_backward_pass_per_sample(kind: str) -> No
     assert _has_shortcut(module) is (kind != "odd")
     assert all(p.requires_grad for p in module.parameters())
     torch.testing.assert_close(class_gradient(model, images, labels), grads.mean(dim=0))
+
+
+class Twice(nn.Module):
+    """A layer that is called twice, which no layer-wise shortcut covers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.head = nn.Linear(64, 64), nn.Linear(64, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.inner(torch.tanh(self.inner(images.flatten(1))))))
+
+
+class Tokens(nn.Module):
+    """A Linear layer over a sequence: [b, T, d]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.head = nn.Linear(8, 6), nn.Linear(48, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.inner(images[:, 0])).flatten(1))
+
+
+@pytest.mark.parametrize("kind", ["twice", "tokens", "reflect", "frozen"])
+def test_gradient_variance_where_the_shortcuts_do_not_hold(kind: str) -> None:
+    torch.manual_seed(0)
+    modules: dict[str, nn.Module] = {
+        "twice": Twice(),
+        "tokens": Tokens(),
+        "reflect": nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1, padding_mode="reflect"), nn.ReLU(), nn.Flatten(), nn.Linear(256, 5)
+        ),
+        "frozen": nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 5)),
+    }
+    module = modules[kind].double()
+    if kind == "frozen":
+        module[1].requires_grad_(False)  # type: ignore[index]
+    model = FlatModel(module)
+    images, labels = torch.randn(6, 1, 8, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 3, 4, 0])
+    trained = [p for p in module.parameters() if p.requires_grad]
+    rows = []
+    for image, label in zip(images, labels, strict=True):
+        loss = F.cross_entropy(module(image[None]), label[None])
+        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, trained)]))
+    grads = torch.stack(rows)
+    expected = float((grads - grads.mean(dim=0)).square().sum() / 5)
+    assert gradient_variance(model, images, labels)[0] == pytest.approx(expected, rel=1e-9)
+    assert [p.requires_grad for p in module.parameters()] == [
+        any(p is t for t in trained) for p in module.parameters()
+    ]
 
 
 def test_statistics_leave_dropout_off() -> None:

@@ -182,3 +182,19 @@ def test_a_new_frame_makes_the_present_the_past() -> None:
     assert state.previous_mix[2].tolist() == [0.0, 1.0]
     assert state.times_scheduled.tolist() == [0, 0, 0]
     assert (state.frame, state.round) == (1, 0)
+
+
+def test_a_client_that_misses_the_last_report_keeps_its_past() -> None:
+    """Client 1 reports in round 1 and not in round 2; in the next frame its mix of this one is still known."""
+
+    def late(request: Request) -> Answers:
+        full = honest(request)
+        if request.kind == "report":
+            return Answers({n: r for n, r in full.given.items() if n != 1}, {1: "late"})
+        return full
+
+    state = new_state()
+    play(state, settings(), honest)
+    play(state, settings(), late)
+    state.enter_frame(1)
+    assert set(state.previous_mix) == {0, 1, 2}

@@ -28,7 +28,7 @@ from fedteddi.results.tables import (
     savings_table,
     summary,
 )
-from fedteddi.settings import Settings
+from fedteddi.settings import Settings, write_settings
 
 # Frame 0: classes 0 and 1; frame 1 brings class 2 to client 1.
 COUNTS = np.array([[[10, 0, 0], [0, 10, 0]], [[10, 0, 0], [0, 5, 5]]])
@@ -186,8 +186,45 @@ def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:
     made_report = write_report(Study((half, *THEIRS)), tmp_path / "report")
     assert made_report.unfinished == ["fedteddi seed 0"]
     assert "fedteddi" not in summary(Study((half, *THEIRS)), 1)["scheduler"].tolist()
+    unfinished_ours = savings_table(Study((half, *THEIRS)), 1, TO_60, "fedteddi")
+    assert len(unfinished_ours) == 0
     with pytest.raises(InputError, match="no run has come to its end"):
         write_report(Study((half,)), tmp_path / "nothing")
+
+
+def test_a_class_without_test_images_does_not_spoil_the_measures() -> None:
+    def without(record: dict[str, Any]) -> dict[str, Any]:
+        if "class_accuracy" not in record:
+            return record
+        return record | {"class_accuracy": [None, *record["class_accuracy"][1:]]}
+
+    run = RunRecord(OURS[0].settings, COUNTS, tuple(without(r) for r in OURS[0].records), True)
+    assert run.forgetting(1) == pytest.approx(0.2)  # class 1 alone
+    assert run.curve()["old"].iloc[-1] == pytest.approx(0.6)
+
+
+def test_targets_keep_their_digits() -> None:
+    levels: Targets = {"balanced": [0.301, 0.304], "global": [0.3]}
+    assert rounds_table(STUDY, 1, levels).columns[2:].tolist() == [
+        "balanced 30.1%",
+        "balanced 30.4%",
+        "global 30%",
+    ]
+
+
+def test_different_experiments_are_not_mixed(tmp_path: Path) -> None:
+    for name, rate in (("a", 0.01), ("b", 0.02)):
+        folder = tmp_path / name
+        folder.mkdir()
+        chosen = OURS[0].settings.changed(training__learning_rate=rate)
+        (folder / "settings.toml").write_text(write_settings(chosen))
+        (folder / "scenario.json").write_text('{"counts": [[[1]]]}')
+        (folder / "rounds.jsonl").write_text("")
+    with pytest.raises(InputError, match=r"another experiment \(training.learning_rate was 0.01, now 0.02\)"):
+        read_study(tmp_path)
+    (tmp_path / "b" / "settings.toml").write_text(write_settings(OURS[0].settings))
+    with pytest.raises(InputError, match="seed 0 twice"):
+        read_study(tmp_path)
 
 
 def test_folders_that_hold_no_runs_are_refused(tmp_path: Path) -> None:

@@ -94,6 +94,19 @@ def test_shares_grow_shrink_and_vanish() -> None:
         assert np.array_equal(first.held[client], second.held[client])
 
 
+def test_clients_forget_only_what_their_own_arrival_says() -> None:
+    news = [
+        Arrival(frame=1, clients=[0, 1], classes=[6], samples=10, forget=[0, 1]),
+        Arrival(frame=1, clients=[2, 3], classes=[7], samples=10),
+    ]
+    chosen = ScenarioSettings(
+        layout="dirichlet", clients=4, samples_per_client=100, alpha=50.0, arrivals=news
+    )
+    counts = build_plan(chosen, LABELS, 10, 2, seed=0).frames[1].counts
+    assert (counts[:2, :2] == 0).all()
+    assert (counts[2:, :2] > 0).all()
+
+
 def test_two_arrivals_of_a_frame_choose_their_clients_independently() -> None:
     news = [Arrival(frame=1, clients=5, classes=[c], samples=10) for c in (6, 7)]
     chosen = ScenarioSettings(layout="classes", arrivals=news)
@@ -125,6 +138,9 @@ def test_layouts_by_hand() -> None:
     assert ((counts > 0).sum(axis=1) == 2).all()
     assert (counts.sum(axis=1) == 30).all()
     assert (counts > 0).sum(axis=0).tolist() == [6, 6, 4, 4]
+    # A class can go to each client once: what is too much for class 0 goes to the others, and to no other class.
+    crowded = few_classes(6, 2, 24, np.array([10.0, 1.0, 1.0, 0.0, 0.0]), seed=0)
+    assert (crowded > 0).sum(axis=0).tolist() == [6, 3, 3, 0, 0]
     skewed, even = (dirichlet(200, alpha, 100, np.ones(5), seed=0) for alpha in (0.05, 100.0))
     assert (skewed.max(axis=1) > 90).mean() > 0.4
     assert even.max() < 40
@@ -180,6 +196,7 @@ def test_gains_from_a_trace(tmp_path: Path) -> None:
         ("frame,round,client\n1,1,0\n", "has no column value"),
         ("frame,round,client,value\n1,1,0,nan\n", "line 2: value='nan'"),
         ("frame,round,client,value\n1,1,0,-1\n", "line 2: value='-1'"),
+        ("frame,round,client,value\n1,1,0\n", "line 2: value=None"),
         ("frame,round,client,value\n1,1,5,1\n", "clients from 0 to 1"),
         ("frame,round,client,value\n1,x,0,1\n", "round='x'"),
         ("frame,round,client,value\n1,1,0,1\n1,1,0,2\n", "stands twice"),
@@ -205,6 +222,7 @@ def test_bad_traces_are_refused(tmp_path: Path, text: str, message: str) -> None
         ({"class_weights": [0, 0]}, "all 0"),
         ({"class_weights": [1] * 11}, "the data set has 10 classes"),
         ({"classes_per_client": 7}, "only 6 classes are there"),
+        ({"layout": "paper-cifar10", "clients": 10}, "has 30, always"),
     ],
 )
 def test_impossible_scenarios_are_refused(changes: dict[str, object], message: str) -> None:

@@ -1,6 +1,8 @@
 """Labelled images, kept as bytes and normalised batch by batch."""
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import IO
@@ -63,6 +65,14 @@ class Dataset:
             mean=torch.tensor(mean, dtype=torch.float32)[:, None, None],
             std=torch.tensor(np.where(std > 0, std, 1.0), dtype=torch.float32)[:, None, None],
         )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A checksum of all images and labels."""
+        digest = hashlib.sha256()
+        for part in (self.train_images, self.train_labels, self.test_images, self.test_labels):
+            digest.update(part.numpy().tobytes())
+        return digest.hexdigest()
 
     @property
     def image_shape(self) -> tuple[int, int, int]:

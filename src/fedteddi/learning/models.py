@@ -117,6 +117,17 @@ def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, s
             ) from error
     if not isinstance(model, nn.Module):
         raise InputError(f"the model {name} made a {type(model).__name__}: it must return a torch.nn.Module")
+    if not any(p.requires_grad for p in model.parameters()):
+        raise InputError(f"the model {name} has nothing to train: give it parameters")
+    with torch.no_grad():
+        try:
+            scores = model(torch.zeros(2, *image_shape))
+        except Exception as error:
+            raise InputError(f"the model {name} cannot take {image_shape} images: {error}") from None
+    if scores.shape != (2, num_classes):
+        raise InputError(
+            f"the model {name} gives {tuple(scores.shape)} for 2 images: it must give (2, {num_classes})"
+        )
     if any(True for _ in model.buffers()):
         raise InputError(
             f"the model {name} has buffers, such as BatchNorm's running mean, which averaging would not"

@@ -31,6 +31,8 @@ def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple
         # The batch's mean loss: sample i contributes g_i / b to every gradient.
         loss = F.cross_entropy(model.module(images), labels)
         torch.autograd.grad(loss, images)
+    if found.unfit:  # a layer was used in a way its shortcut does not cover
+        return _variance_one_by_one(model, images.detach(), labels)
     total = found.of_samples * batch**2 - batch * found.of_sum
     return max(total, 0.0) / (batch - 1), float(loss.detach())
 
@@ -54,6 +56,7 @@ class SquaredNorms:
 
     of_samples: float = 0.0
     of_sum: float = 0.0
+    unfit: bool = False
 
     def add(self, sample_gradients: Tensor) -> None:
         """Add a layer's per-sample gradients, [b, …]."""
@@ -107,18 +110,29 @@ def _has_shortcut(module: nn.Module) -> bool:
     for layer in _with_parameters(module):
         if type(layer) not in SHORTCUTS:
             return False
-        if isinstance(layer, nn.Conv2d) and (layer.groups != 1 or isinstance(layer.padding, str)):
+        if isinstance(layer, nn.Conv2d) and (
+            layer.groups != 1 or isinstance(layer.padding, str) or layer.padding_mode != "zeros"
+        ):
             return False
     parameters = [p for layer in _with_parameters(module) for p in layer.parameters(recurse=False)]
-    return len(parameters) == len({id(p) for p in parameters})  # shared weights need the slow way
+    shared = len(parameters) > len({id(p) for p in parameters})
+    return not shared and all(
+        p.requires_grad for p in parameters
+    )  # frozen weights are no part of the gradient
 
 
 @contextmanager
 def _measuring(module: nn.Module, found: SquaredNorms) -> Iterator[None]:
     """While active, add each layer's squared gradient norms to `found` as gradients flow back; weights get none."""
 
+    called: set[nn.Module] = set()
+
     def watch(layer: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
         entered = given[0].detach()
+        if layer in called or (isinstance(layer, nn.Linear) and entered.dim() != 2):
+            found.unfit = True
+            return
+        called.add(layer)
         result.register_hook(lambda back: SHORTCUTS[type(layer)](layer, entered, back, found))  # type: ignore[no-untyped-call]
 
     hooks = [layer.register_forward_hook(watch) for layer in _with_parameters(module)]
@@ -133,13 +147,13 @@ def _measuring(module: nn.Module, found: SquaredNorms) -> Iterator[None]:
 
 def _variance_one_by_one(model: FlatModel, images: Tensor, labels: Tensor) -> tuple[float, float]:
     """The same for any module, from per-sample gradients, a few samples at a time."""
-    parameters = {name: p.detach() for name, p in model.module.named_parameters()}
+    parameters = {name: p.detach() for name, p in model.module.named_parameters() if p.requires_grad}
 
     def sample_loss(values: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
         return F.cross_entropy(functional_call(model.module, values, (image[None],)), label[None])
 
     per_sample = vmap(grad(sample_loss), in_dims=(None, 0, 0))
-    total, gradient_sum = 0.0, torch.zeros(model.size, dtype=torch.float64)
+    total, gradient_sum = 0.0, torch.zeros(sum(p.numel() for p in parameters.values()), dtype=torch.float64)
     for start in range(0, len(labels), SAMPLES_AT_ONCE):
         part = slice(start, start + SAMPLES_AT_ONCE)
         found = per_sample(parameters, images[part], labels[part])

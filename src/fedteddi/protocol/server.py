@@ -16,7 +16,7 @@ from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request, Vector
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
-from fedteddi.schedulers.schedule import Schedule, Scheduler, chosen_by, schedule_faults
+from fedteddi.schedulers.schedule import Schedule, Scheduler, checked_choice
 from fedteddi.schedulers.view import RoundView
 from fedteddi.settings import Settings
 
@@ -94,9 +94,7 @@ def server_round(
     if reported:
         view = round_view(state, settings, reports, reported, world, model_bits, needs)
         rng = keyed_rng(world.seed, "scheduler", frame=frame, round=number)
-        chosen = chosen_by(rule, view, rng)
-        if faults := schedule_faults(view, chosen):
-            raise ValueError(f"{rule.name} gave an impossible schedule: {faults[0]}")
+        chosen = checked_choice(rule, view, rng)
         if chosen.clients and needs >= UNSAID_NEEDS:
             judge = rule if isinstance(rule, FedTeddi) else FedTeddi()
             terms = judge.objective(view).terms(chosen.clients)
@@ -117,7 +115,7 @@ def server_round(
     if arrived and "class_norm" in needs and number % settings.estimates.class_norm_every == 0:
         yield from update_class_norm(state, settings, reports, list(arrived), world.seed)
     state.rounds_done += 1
-    state.current_mix = {n: class_mix(reports[n].data_counts) for n in reported}
+    state.current_mix |= {n: class_mix(reports[n].data_counts) for n in reported}
 
     times = () if view is None else finish_s(view, chosen) or ()
     compute_s = np.zeros(0) if view is None or view.compute_s is None else view.compute_s

@@ -70,6 +70,17 @@ class RunFolder:
         write_atomically(self.path / "scenario.json", json.dumps(scenario).encode())
         self._open("wb")
 
+    def check_scenario(self, scenario: dict[str, Any]) -> None:
+        """Refuse to continue a run on other data than it was started with."""
+        try:
+            found = json.loads((self.path / "scenario.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.path} has no readable scenario.json ({error}): start it anew") from None
+        if found != scenario:
+            raise InputError(
+                f"{self.path} was started on other data: resume it with the same, or choose another --out"
+            )
+
     def take_up(self, settings: Settings, rounds_bytes: int, timing_bytes: int) -> None:
         """Continue a run: what was written after its checkpoint is dropped and will be computed again."""
         found = read_settings(

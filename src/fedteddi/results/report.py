@@ -21,6 +21,8 @@ class Report:
 
 def make_tables(study: Study, targets: list[float] | None, ours: str) -> dict[str, pd.DataFrame]:
     """Return all tables about the frames that have rounds, by title."""
+    if not any(study.runs[0].settings.rounds):
+        raise InputError("these runs have no rounds: there is nothing to report")
     if not tables.groups(study):
         raise InputError("no run has come to its end yet: finish one with --resume")
     found = {}

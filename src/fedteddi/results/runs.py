@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fedteddi.errors import InputError
-from fedteddi.results.folder import read_records
+from fedteddi.results.folder import first_difference, read_records
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings, read_settings
 
@@ -82,8 +82,8 @@ class RunRecord:
                         "round": record["round"],
                         "balanced": record["balanced"],
                         "global": record["global"],
-                        "old": float(accuracy[old].mean()) if old.any() else np.nan,
-                        "new": float(accuracy[new].mean()) if new.any() else np.nan,
+                        "old": _mean(accuracy[old]),
+                        "new": _mean(accuracy[new]),
                     }
                 )
         return pd.DataFrame(rows, columns=CURVE)
@@ -95,7 +95,7 @@ class RunRecord:
         if not old.any() or len(judged) < 2:
             return float("nan")
         accuracy = np.array([r["class_accuracy"] for r in judged], dtype=float)[:, old]  # [evaluations, old]
-        return float((accuracy[:-1].max(axis=0) - accuracy[-1]).mean())
+        return _mean(accuracy[:-1].max(axis=0) - accuracy[-1])
 
     def backward_transfer(self, frame: int) -> float:
         """Return final minus first accuracy of a frame, averaged over its old classes: what the frame did to them."""
@@ -103,12 +103,18 @@ class RunRecord:
         if not old.any() or not judged:
             return float("nan")
         first, last = (np.array(r["class_accuracy"], dtype=float)[old] for r in (judged[0], judged[-1]))
-        return float((last - first).mean())
+        return _mean(last - first)
 
     def rounds_to_recover(self, frame: int, accuracy: Accuracy) -> int | None:
         """Return the first round whose accuracy is back at the last one before the data arrived; None if none is."""
         before = self.evaluated(frame - 1) if frame else []
         return self.rounds_to(frame, before[-1][accuracy], accuracy) if before else None
+
+
+def _mean(values: np.ndarray) -> float:
+    """Return the mean over classes; those without test images do not count, and without any it is NaN."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,4 +176,26 @@ def read_study(path: Path) -> Study:
     found = sorted(file.parent for file in path.glob("*/settings.toml"))
     if not found:
         raise InputError(f"{path} holds no runs: 'fedteddi compare --out {path}' would make some")
-    return Study(tuple(read_run(folder) for folder in found))
+    runs = [read_run(folder) for folder in found]
+    first = next((run.settings for run in runs if run.scheduler != "everyone"), runs[0].settings)
+    for run, folder in zip(runs, found, strict=True):
+        if _without_variant(run.settings, first) != _without_variant(first, first):
+            different = first_difference(
+                _without_variant(first, first), _without_variant(run.settings, first)
+            )
+            raise InputError(f"{folder} belongs to another experiment ({different}): report it apart")
+    names = [(run.scheduler, run.settings.radio.deadline_s, run.settings.seed) for run in runs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(
+            f"{path} holds {twice[0]} at deadline {twice[1]:g} s with seed {twice[2]} twice: keep one"
+        )
+    return Study(tuple(runs))
+
+
+def _without_variant(settings: Settings, first: Settings) -> Settings:
+    """Return settings without what may differ between the runs of one study."""
+    total_hz = first.radio.total_hz if settings.name == "everyone" else settings.radio.total_hz
+    return settings.changed(
+        name="", scheduler="", scheduler_options={}, seed=0, radio__deadline_s=1.0, radio__total_hz=total_hz
+    )

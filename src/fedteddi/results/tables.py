@@ -58,7 +58,8 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
         row["with new classes"] = f"{_mean(r['scheduled_new'] for own in played for r in own):.1f}"
         for name, column in COSTS.items():
             scale = 1e9 if "Gbit" in name else 1.0
-            row[name] = f"{_mean(sum(r[column] for r in own) / scale for own in played):.4g}"
+            spent = _mean(sum(r[column] for r in own) / scale for own in played)
+            row[name] = "–" if scheduler == "everyone" else f"{spent:.4g}"  # no limits, no meaningful cost
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -70,7 +71,7 @@ def rounds_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
         row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
         for accuracy in ACCURACIES:
             for target in targets[accuracy]:
-                row[f"{accuracy} {target:.0%}"] = str(rounds_to(runs, frame, target, accuracy))
+                row[f"{accuracy} {percent(target)}"] = str(rounds_to(runs, frame, target, accuracy))
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -79,11 +80,13 @@ def costs_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
     """Return what was spent until each target was reached: seconds, uplink, energy; censored like the rounds."""
     rows = []
     for deadline_s, scheduler, runs in groups(study):
+        if scheduler == "everyone":
+            continue
         for accuracy in ACCURACIES:
             for target in targets[accuracy]:
                 found = rounds_to(runs, frame, target, accuracy)
                 row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
-                row |= {"accuracy": accuracy, "target": f"{target:.0%}", "rounds": str(found)}
+                row |= {"accuracy": accuracy, "target": percent(target), "rounds": str(found)}
                 for name, column in COSTS.items():
                     scale = 1e9 if "Gbit" in name else 1.0
                     until = zip(runs, found.censored, strict=True)
@@ -97,7 +100,7 @@ def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.D
     """Return how much sooner `ours` reaches each target than every rival, with paired 95 % intervals."""
     rows = []
     for deadline_s, rival, theirs in groups(study):
-        own = study.of(ours, deadline_s)
+        own = [run for run in study.of(ours, deadline_s) if run.finished]
         shared = {run.settings.seed for run in own} & {run.settings.seed for run in theirs}
         if rival in (ours, "everyone") or not shared:
             continue
@@ -110,7 +113,7 @@ def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.D
                         "deadline s": deadline_s,
                         "rival": rival,
                         "accuracy": accuracy,
-                        "target": f"{target:.0%}",
+                        "target": percent(target),
                     }
                     | saving(mine, other)
                 )
@@ -160,7 +163,8 @@ def continual_table(study: Study, frame: int) -> pd.DataFrame:
         row["backward transfer"] = spread([run.backward_transfer(frame) for run in runs])
         for accuracy in ACCURACIES:
             found = tuple(run.rounds_to_recover(frame, accuracy) for run in runs)
-            row[f"rounds to recover {accuracy}"] = str(RoundsTo(found, runs[0].settings.rounds[frame]))
+            shown = str(RoundsTo(found, runs[0].settings.rounds[frame]))
+            row[f"rounds to recover {accuracy}"] = shown if frame else "–"
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -185,6 +189,11 @@ def default_targets(study: Study, frame: int) -> Targets:
         top = math.floor(best * 20) / 20
         found[accuracy] = [round(top - step, 2) for step in (0.10, 0.05, 0.0) if top - step > 0]
     return found
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with as many digits as it has."""
+    return f"{round(100 * share, 6):g}%"
 
 
 def markdown(table: pd.DataFrame) -> str:

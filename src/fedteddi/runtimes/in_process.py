@@ -80,6 +80,10 @@ class InProcess:
 
     def _train_ahead(self, asked: list[tuple[Clients, Request]]) -> None:
         """Train whoever must be trained now and is not yet, over all runs."""
+        for clients, request in asked:
+            if request.kind == "report":  # a new round: nobody will ask for the last one's models any more
+                clients.parked.clear()
+                clients.mean_loss.clear()
         wanted = [
             (clients, request, client)
             for clients, request in asked

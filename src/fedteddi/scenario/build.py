@@ -20,7 +20,7 @@ def build_plan(
     first = _first(settings, num_classes, seed)
     clients = len(first)
     arrivals = [np.zeros((clients, num_classes), dtype=np.int64) for _ in range(1, frames)]
-    forgets: list[list[int]] = [[] for _ in range(1, frames)]
+    forgets = [np.zeros((clients, num_classes), dtype=bool) for _ in range(1, frames)]
     for frame in range(1, frames):
         arrivals[frame - 1] += _papers_arrival(settings, frame, clients, num_classes, seed)
     for number, arrival in enumerate(settings.arrivals):
@@ -29,8 +29,9 @@ def build_plan(
             raise InputError(
                 f"{where}.frame={arrival.frame}, but there are rounds for frames 0 to {frames - 1} only"
             )
-        arrivals[arrival.frame - 1] += _arrival(arrival, number, clients, num_classes, seed)
-        forgets[arrival.frame - 1] += arrival.forget
+        counts = _arrival(arrival, number, clients, num_classes, seed)
+        arrivals[arrival.frame - 1] += counts
+        forgets[arrival.frame - 1][np.ix_(counts.sum(axis=1) > 0, arrival.forget)] = True
     if settings.arrivals_trace:
         for frame, counts in read_arrivals(settings.arrivals_trace, clients, num_classes, frames).items():
             arrivals[frame - 1] += counts
@@ -48,6 +49,8 @@ def build_plan(
 
 
 def _first(settings: ScenarioSettings, num_classes: int, seed: int) -> np.ndarray:
+    if settings.layout.startswith("paper-") and settings.clients != 30:
+        raise InputError(f"scenario.clients={settings.clients}: the layout {settings.layout} has 30, always")
     if settings.layout == "paper-cifar10":
         _need_classes(settings.layout, num_classes, 10)
         units = frame0_units(keyed_rng(seed, "arrival", step=1))  # [30, 10]

@@ -24,15 +24,27 @@ def few_classes(
         raise InputError(
             f"scenario.classes_per_client={classes_per_client}, but only {len(held)} classes are there: ask for fewer"
         )
-    slots = np.repeat(np.arange(len(weights)), rounded_counts(weights, clients * classes_per_client))
     counts = np.zeros((clients, len(weights)), dtype=np.int64)
-    left = np.bincount(slots, minlength=len(weights)).astype(float)
+    left = _slots(
+        weights[held], clients, clients * classes_per_client
+    )  # how many clients each class still goes to
     for client in rng.permutation(clients):
-        # The classes with most slots left, ties at random: nobody gets a class twice, all slots are used.
-        own = np.lexsort((rng.random(len(weights)), -left))[:classes_per_client]
+        # The classes with most clients to go, ties at random: so all are used up, and nobody gets one twice.
+        own = np.lexsort((rng.random(len(held)), -left))[:classes_per_client]
         left[own] -= 1
-        counts[client, own] = rounded_counts(np.ones(classes_per_client), samples)
+        counts[client, held[own]] = rounded_counts(np.ones(classes_per_client), samples)
     return counts
+
+
+def _slots(weights: np.ndarray, most: int, total: int) -> np.ndarray:
+    """Share `total` places in proportion to weights, at most `most` each: what is too much goes to the others."""
+    slots, open_ = np.zeros(len(weights), dtype=np.int64), np.ones(len(weights), dtype=bool)
+    while True:
+        slots[open_] = rounded_counts(weights[open_], total - int(slots[~open_].sum()))
+        full = open_ & (slots > most)
+        if not full.any():
+            return slots
+        slots[full], open_ = most, open_ & ~full
 
 
 def dirichlet(clients: int, alpha: float, samples: int, weights: np.ndarray, seed: int) -> np.ndarray:

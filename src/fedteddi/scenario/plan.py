@@ -41,7 +41,7 @@ class Plan:
 
 
 class Decks:
-    """The training images of each class as a shuffled deck, dealt from the top and reshuffled when it runs out.
+    """The training images of each class as a shuffled deck, dealt from the top, over and over.
 
     So clients overlap only where more images are wanted than exist, and a client never holds an image twice.
     """
@@ -84,7 +84,7 @@ def make_plan(
     num_classes: int,
     first: np.ndarray,
     arrivals: list[np.ndarray],
-    forgets: list[list[int]],
+    forgets: list[np.ndarray],
     *,
     storage: int | None,
     replay: ReplayRule,
@@ -93,8 +93,8 @@ def make_plan(
 ) -> Plan:
     """Deal samples: `first` [N, C] in frame 0, then in each later frame `arrivals[l − 1]` [N, C] new ones.
 
-    A client whose data would pass `storage` keeps all that is new and what `replay` picks of the old; classes in
-    `forgets[l − 1]` are dropped by the clients to whom something arrives. Others keep what they have.
+    A client whose data would pass `storage` keeps all that is new and what `replay` picks of the old; clients drop
+    the old samples of classes marked in `forgets[l − 1]` [N, C]. To whom nothing arrives keeps what they have.
     """
     decks = Decks(labels, num_classes, seed, overlap=overlap)
     nothing = np.zeros(0, dtype=np.int64)
@@ -104,7 +104,7 @@ def make_plan(
         held = list(held)
         for client in np.flatnonzero(arriving.sum(axis=1) > 0):
             new = _dealt(decks, arriving[client], held[client])
-            old = held[client][~np.isin(labels[held[client]], forgotten)]
+            old = held[client][~forgotten[client][labels[held[client]]]]
             room = len(old) if storage is None else storage - len(new)
             if room < 0:
                 raise InputError(

@@ -21,7 +21,7 @@ def read_trace(path: str, clients: int) -> dict[int, np.ndarray]:
             raise InputError(f"{path}, line {line}: rounds count from 1, clients from 0 to {clients - 1}")
         try:
             value = float(row["value"])
-        except ValueError:
+        except (TypeError, ValueError):
             value = math.nan
         if not (math.isfinite(value) and value >= 0):
             raise InputError(
@@ -90,6 +90,6 @@ def _rows(path: str, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
 
 
 def _whole(path: str, line: int, key: str, text: str | None) -> int:
-    if text is None or not text.strip().isdigit():
+    if text is None or not text.strip().isdecimal():
         raise InputError(f"{path}, line {line}: {key}={shown(text)}: give a whole number, at least 0")
     return int(text)

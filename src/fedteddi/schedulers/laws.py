@@ -1,13 +1,11 @@
 """The laws every rule must keep, as functions: `fedteddi check` and our tests ask the same questions."""
 
 import dataclasses
-import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 
-from fedteddi.schedulers.schedule import Schedule, Scheduler, chosen_by, schedule_faults
+from fedteddi.schedulers.schedule import Schedule, Scheduler, chosen_by, fault_place, schedule_faults
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.bandwidth import minimum_bandwidth_hz
 
@@ -215,9 +213,3 @@ def _chosen_by_group(rule: Scheduler, view: RoundView, group: np.ndarray, seed: 
 def _some(clients: object) -> str:
     listed = sorted(clients)  # type: ignore[call-overload]
     return f"{listed[:8]}{'…' if len(listed) > 8 else ''}"
-
-
-def fault_place(error: BaseException) -> str:
-    """Return " (file, line n)" where an error was raised, for messages."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

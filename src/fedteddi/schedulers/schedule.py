@@ -1,11 +1,14 @@
 """`Schedule`: who uploads and with how much bandwidth, and the story of how it came about."""
 
 import operator
+import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from fedteddi.errors import InputError
 from fedteddi.schedulers.view import RoundView
 
 # The band may be overspent by rounding only.
@@ -63,6 +66,28 @@ def chosen_by(rule: Scheduler, view: RoundView, rng: np.random.Generator) -> Sch
     if not isinstance(answer, Schedule):
         raise TypeError(f"select returned {type(answer).__name__}: it must return a fedteddi.Schedule")
     return answer
+
+
+def checked_choice(rule: Scheduler, view: RoundView, rng: np.random.Generator) -> Schedule:
+    """Ask a rule; a foreign one may raise or answer nonsense, and either becomes one sentence."""
+    try:
+        chosen = chosen_by(rule, view, rng)
+        faults = schedule_faults(view, chosen)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"{rule.name} raised {type(error).__name__}: {error}{fault_place(error)}; try 'fedteddi check' on it"
+        ) from error
+    if faults:
+        raise InputError(f"{rule.name} gave an impossible schedule: {faults[0]}; try 'fedteddi check' on it")
+    return chosen
+
+
+def fault_place(error: BaseException) -> str:
+    """Return " (file, line n)" where an error was raised, for messages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def schedule_faults(view: RoundView, schedule: Schedule) -> list[str]:
