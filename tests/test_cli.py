@@ -1,6 +1,7 @@
 """The commands as a user types them."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -265,7 +266,7 @@ def test_a_full_disk_is_one_sentence(words: tuple[str, ...]) -> None:
 def test_a_terminal_without_our_symbols_still_gets_the_numbers(reports: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fedteddi", "schedule", str(reports)],
-        env={"PYTHONIOENCODING": "ascii", "COLUMNS": "80"},
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "80"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -1,5 +1,6 @@
 """Figures 3 to 7 of the paper, for any study. Colours are fixed per rule; mean over seeds, deviation shaded."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import matplotlib as mpl
@@ -30,17 +31,13 @@ PANEL_IN = (4.6, 3.4)
 
 def accuracy_over_rounds(study: Study, frame: int) -> Figure:
     """Figure 3: test accuracy over the rounds of a frame, a panel per deadline, a row per accuracy."""
-    deadlines = study.deadlines_s
-    figure, axes = _panels(len(ACCURACIES), len(deadlines))
-    for row, accuracy in enumerate(ACCURACIES):
-        for column, deadline_s in enumerate(deadlines):
-            ax = axes[row][column]
-            for scheduler, runs in _at(study, deadline_s):
-                _line(ax, scheduler, _rounds(runs, frame), _accuracies(runs, frame, accuracy))
-            ax.set_title(f"$T_{{max}}$ = {deadline_s:g} s")
-            ax.set_xlabel(f"round of frame {frame}")
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-            ax.set_ylabel(f"{accuracy} test accuracy")
+    figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
+    for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
+        for scheduler, runs in _at(study, deadline_s):
+            _line(ax, scheduler, _rounds(runs, frame), _accuracies(runs, frame, accuracy))
+        ax.set_xlabel(f"round of frame {frame}")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.set_ylabel(f"{accuracy} test accuracy")
     return _finished(figure, axes)
 
 
@@ -67,28 +64,21 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
 
 def rounds_to_levels(study: Study, frame: int) -> Figure:
     """Figures 5 and 7: rounds needed for each accuracy level, drawn as far as every seed reaches it."""
-    deadlines = study.deadlines_s
-    figure, axes = _panels(len(ACCURACIES), len(deadlines))
-    for row, accuracy in enumerate(ACCURACIES):
-        for column, deadline_s in enumerate(deadlines):
-            ax = axes[row][column]
-            for scheduler, runs in _at(study, deadline_s):
-                first = max(run.evaluated(frame)[0][accuracy] for run in runs)
-                best = max(max(_accuracies([run], frame, accuracy)[0]) for run in runs)
-                levels = [level for level in np.arange(0.05, 1.0, 0.01) if first < level <= best]
-                found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
-                kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
-                if kept:
-                    _line(
-                        ax,
-                        scheduler,
-                        np.array([k[0] for k in kept]),
-                        np.array([k[1].censored for k in kept]).T,
-                    )
-            ax.set_title(f"$T_{{max}}$ = {deadline_s:g} s")
-            ax.set_xlabel(f"{accuracy} test accuracy")
-            ax.set_ylabel(f"rounds of frame {frame}")
-            ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
+    for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
+        for scheduler, runs in _at(study, deadline_s):
+            first = max(run.evaluated(frame)[0][accuracy] for run in runs)
+            best = max(max(_accuracies([run], frame, accuracy)[0]) for run in runs)
+            levels = [level for level in np.arange(0.05, 1.0, 0.01) if first < level <= best]
+            found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
+            kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
+            if kept:
+                _line(
+                    ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T
+                )
+        ax.set_xlabel(f"{accuracy} test accuracy")
+        ax.set_ylabel(f"rounds of frame {frame}")
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     return _finished(figure, axes)
 
 
@@ -96,22 +86,17 @@ def accuracy_over_frames(study: Study) -> Figure:
     """Figure 6: test accuracy over all frames with rounds, their boundaries marked."""
     lengths = study.runs[0].settings.rounds
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    deadlines = study.deadlines_s
-    figure, axes = _panels(len(ACCURACIES), len(deadlines))
-    for row, accuracy in enumerate(ACCURACIES):
-        for column, deadline_s in enumerate(deadlines):
-            ax = axes[row][column]
-            for scheduler, runs in _at(study, deadline_s):
-                played = [frame for frame, rounds in enumerate(lengths) if rounds]
-                x = np.concatenate([_rounds(runs, frame) + starts[frame] for frame in played])
-                y = np.concatenate([_accuracies(runs, frame, accuracy) for frame in played], axis=1)
-                _line(ax, scheduler, x, y)
-            for frame, rounds in enumerate(lengths):
-                if rounds and starts[frame] > 0:
-                    ax.axvline(float(starts[frame]), color="#444444", linestyle=":", linewidth=1)
-            ax.set_title(f"$T_{{max}}$ = {deadline_s:g} s")
-            ax.set_xlabel("round, over all frames")
-            ax.set_ylabel(f"{accuracy} test accuracy")
+    played = [frame for frame, rounds in enumerate(lengths) if rounds]
+    figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
+    for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
+        for scheduler, runs in _at(study, deadline_s):
+            x = np.concatenate([_rounds(runs, frame) + starts[frame] for frame in played])
+            y = np.concatenate([_accuracies(runs, frame, accuracy) for frame in played], axis=1)
+            _line(ax, scheduler, x, y)
+        for frame in played[1:]:
+            ax.axvline(float(starts[frame]), color="#444444", linestyle=":", linewidth=1)
+        ax.set_xlabel("round, over all frames")
+        ax.set_ylabel(f"{accuracy} test accuracy")
     return _finished(figure, axes)
 
 
@@ -157,6 +142,14 @@ def _panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
     if columns <= 1:
         return figure, [[grid[0][r]] for r in range(rows)]
     return figure, [[grid[r][c] for c in range(columns)] for r in range(rows)]
+
+
+def _by_accuracy_and_deadline(axes: list[list[Axes]], study: Study) -> Iterator[tuple[Axes, Accuracy, float]]:
+    """Yield every panel with its accuracy and its deadline, which becomes its title."""
+    for row, accuracy in enumerate(ACCURACIES):
+        for column, deadline_s in enumerate(study.deadlines_s):
+            axes[row][column].set_title(f"$T_{{max}}$ = {deadline_s:g} s")
+            yield axes[row][column], accuracy, deadline_s
 
 
 def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:
