@@ -111,6 +111,8 @@ def scenario_heat_map(counts: np.ndarray, title: str) -> Figure:
         image = ax.imshow(counts[frame], aspect="auto", cmap="Blues", vmin=0, vmax=max(1, counts.max()))
         ax.set_title(f"frame {frame}")
         ax.set_xlabel("class")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         if frame:
             grown = np.argwhere((counts[frame] > 0) & (counts[frame - 1] == 0))
             ax.plot(grown[:, 1], grown[:, 0], "x", color="#D55E00", markersize=4)
