@@ -169,7 +169,8 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
         laboratory.advance(
             fresh[:1] or active
         )  # a run's first step may pre-train: one at a time, to stop in time
-        longest_s = max(longest_s, time.monotonic() - began)
+        if not fresh:  # pre-training says nothing about how long a round takes
+            longest_s = max(longest_s, time.monotonic() - began)
         if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
             for run in active:
                 save_checkpoint(run)

@@ -1,6 +1,7 @@
 """What the command line shows: answers, rules and laws for people. Only here is anything printed."""
 
 import ctypes
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -153,6 +154,8 @@ def print_table(table: "pd.DataFrame") -> None:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
+        if math.isnan(value):
+            return "–"
         return f"{value:g}" if value.is_integer() else f"{value:.3f}"
     return str(value)
 
