@@ -27,7 +27,7 @@ check: $(READY)  ## format, lint, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-optimality: $(READY)  ## regenerate docs/optimality.md (about 10 minutes)
+optimality: $(READY)  ## regenerate docs/optimality.md (about 2 minutes)
 	$(BIN)/python benchmarks/optimality.py --write docs/optimality.md
 
 benchmark: $(READY)  ## time one decision for 30 to 1,000,000 clients

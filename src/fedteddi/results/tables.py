@@ -1,6 +1,7 @@
 """Tables about a study: what was reached, how soon, at what cost, and what was forgotten."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -211,6 +212,6 @@ def spread(values: list[float]) -> str:
     return f"{array.mean():.3f}" + (f" ± {array.std(ddof=1):.3f}" if len(array) > 1 else "")
 
 
-def _mean(values: object) -> float:
-    listed = list(values)  # type: ignore[call-overload]
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
     return float(np.mean(listed)) if listed else float("nan")

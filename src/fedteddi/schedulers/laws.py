@@ -210,6 +210,6 @@ def _chosen_by_group(rule: Scheduler, view: RoundView, group: np.ndarray, seed: 
     return [int(count) for count in np.bincount(chosen, minlength=int(group.max()) + 1)]
 
 
-def _some(clients: object) -> str:
-    listed = sorted(clients)  # type: ignore[call-overload]
+def _some(clients: tuple[int, ...]) -> str:
+    listed = sorted(clients)
     return f"{listed[:8]}{'…' if len(listed) > 8 else ''}"
