@@ -20,7 +20,6 @@ from torch.nn import functional as F
 from fedteddi.laboratory import Laboratory, Run
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.models import make_model
-from fedteddi.learning.training import train
 from fedteddi.protocol.messages import Request
 from fedteddi.settings import Settings, parse_settings
 
@@ -57,7 +56,7 @@ def bare_loop(run: Run, data: Dataset, number: int) -> None:
     model = make_model("paper-cnn", data.image_shape, 10, 0).train()
     start = {name: value.clone() for name, value in model.state_dict().items()}
     for client in range(run.plan.num_clients):
-        samples, _ = run.clients.batches(0, number, client)
+        samples, _, _ = run.clients.batches(0, number, client)
         model.load_state_dict(start)
         optimiser = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
         for step in samples:
@@ -90,7 +89,7 @@ def timed(repeats: int) -> dict[str, list[float]]:
             learning_rate=0.01,
         )
         start = time.perf_counter()
-        train([runs["everyone"].clients.job(asked, n) for n in asked.clients], laboratory.model, data)
+        laboratory.engine.train([runs["everyone"].clients.job(asked, n) for n in asked.clients])
         found["jobs"].append(time.perf_counter() - start)
         for name, run in runs.items():
             start = time.perf_counter()

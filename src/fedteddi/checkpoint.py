@@ -31,9 +31,9 @@ def save_checkpoint(run: Run) -> None:
         "rounds_bytes": rounds_bytes,
         "timing_bytes": timing_bytes,
     }
-    tensors = {"weights": state.weights}
+    tensors = {"weights": state.weights.cpu()}
     if run.best_weights is not None:
-        tensors["best_weights"] = run.best_weights
+        tensors["best_weights"] = run.best_weights.cpu()
     write_atomically(run.folder.checkpoint, safetensors.torch.save(tensors, {"state": json.dumps(facts)}))
 
 
@@ -56,8 +56,10 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
         raise InputError(
             f"{folder.checkpoint} cannot be used ({error}): remove {folder.path} and start that run again"
         ) from None
-    state.weights = tensors["weights"]
-    run.best_weights = tensors.get("best_weights")
+    device = state.weights.device
+    state.weights = tensors["weights"].to(device)
+    best = tensors.get("best_weights")
+    run.best_weights = None if best is None else best.to(device)
     run.best_loss = float("inf") if facts["best_loss"] is None else facts["best_loss"]
     state.frame, state.round, state.rounds_done = facts["frame"], facts["round"], facts["rounds_done"]
     state.class_norm = np.array(facts["class_norm"])

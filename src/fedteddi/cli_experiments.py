@@ -23,6 +23,7 @@ Experiment = Annotated[str, typer.Argument(help="A built-in experiment (fashion,
 Rounds = Annotated[
     int | None, typer.Option(min=1, help="Rounds of every frame that has any (sets λ's decay too).")
 ]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: CUDA where there is one.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Where to write; default runs/NAME.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue what is in the folder; start if there is nothing.")
@@ -49,6 +50,7 @@ def run(
     scheduler: Annotated[str | None, typer.Option(help="A rule by name, or file.py:Class.")] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     rounds: Rounds = None,
+    device: Device = "cpu",
     out_folder: Out = None,
     resume: Resume = False,
     time_limit: TimeLimit = None,
@@ -68,7 +70,9 @@ def run(
         settings = settings.changed(seed=seed)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{settings.name}-s{settings.seed}"
     with _watching() as watch:
-        record = simulate(settings, out=folder, resume=resume, time_limit_s=time_limit, watch=watch)
+        record = simulate(
+            settings, device=device, out=folder, resume=resume, time_limit_s=time_limit, watch=watch
+        )
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
     _say_where(folder, record.finished)
 
@@ -82,6 +86,7 @@ def compare(
     seeds: Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")] = "1",
     deadline: Annotated[list[float] | None, typer.Option(help="Seconds; may be repeated.")] = None,
     rounds: Rounds = None,
+    device: Device = "cpu",
     out_folder: Out = None,
     resume: Resume = False,
     time_limit: TimeLimit = None,
@@ -98,6 +103,7 @@ def compare(
             schedulers=scheduler or list(built_in()),
             seeds=parse_seeds(seeds),
             deadlines_s=deadline,
+            device=device,
             out=folder,
             resume=resume,
             time_limit_s=time_limit,

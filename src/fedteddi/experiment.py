@@ -42,6 +42,7 @@ def simulate(
     settings: Settings | None = None,
     *,
     data: Dataset | None = None,
+    device: str = "cpu",
     out: str | Path | None = None,
     resume: bool = False,
     time_limit_s: float | None = None,
@@ -55,7 +56,7 @@ def simulate(
     chosen = (settings or Settings()).changed(**changes)
     if "name" not in changes:
         chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
-    study = _play([chosen], data, out, resume, time_limit_s, watch, one=True)
+    study = _play([chosen], data, device, out, resume, time_limit_s, watch, one=True)
     return study.runs[0]
 
 
@@ -66,6 +67,7 @@ def compare(
     seeds: Iterable[int] = range(5),
     deadlines_s: Iterable[float] | None = None,
     data: Dataset | None = None,
+    device: str = "cpu",
     out: str | Path | None = None,
     resume: bool = False,
     time_limit_s: float | None = None,
@@ -83,7 +85,7 @@ def compare(
             raise InputError(
                 f"two runs would both be called {name}: give your schedulers different class names"
             )
-    return _play(list(each.values()), data, out, resume, time_limit_s, watch, one=False)
+    return _play(list(each.values()), data, device, out, resume, time_limit_s, watch, one=False)
 
 
 def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
@@ -109,6 +111,7 @@ def run_name(settings: Settings) -> str:
 def _play(
     each: list[Settings],
     data: Dataset | None,
+    device: str,
     out: str | Path | None,
     resume: bool,
     time_limit_s: float | None,
@@ -129,7 +132,7 @@ def _play(
     if folder is not None and not resume and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} exists already: continue it with --resume, or choose another --out")
     with locked(folder) if folder is not None else nullcontext():
-        laboratory = Laboratory(each[0], data)
+        laboratory = Laboratory(each[0], data, device)
         runs = []
         for settings in each:
             run = laboratory.new_run(settings)
@@ -166,9 +169,8 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
             break
         began = time.monotonic()
         fresh = [run for run in active if not run.records]
-        laboratory.advance(
-            fresh[:1] or active
-        )  # a run's first step may pre-train: one at a time, to stop in time
+        # A run's first step may pre-train: on a CPU one at a time, to stop in time.
+        laboratory.advance((fresh if laboratory.engine.together else fresh[:1]) or active)
         if not fresh:  # pre-training says nothing about how long a round takes
             longest_s = max(longest_s, time.monotonic() - began)
         if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:

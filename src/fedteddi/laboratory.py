@@ -18,10 +18,11 @@ from torch import Tensor
 from fedteddi.errors import InputError
 from fedteddi.heterogeneity.mixes import pooled_mix
 from fedteddi.learning.data import Dataset, load_dataset
-from fedteddi.learning.evaluation import class_accuracy, training_loss
+from fedteddi.learning.devices import make_engine
 from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.jobs import Probe
 from fedteddi.learning.models import make_model
-from fedteddi.learning.pretraining import pretrain
+from fedteddi.learning.pretraining import pretraining_job
 from fedteddi.plugins import load_object
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, Request
@@ -68,12 +69,13 @@ class Run:
 class Laboratory:
     """Data and model, shared by all runs of an experiment; advances them round by round together."""
 
-    def __init__(self, settings: Settings, data: Dataset | None = None) -> None:
+    def __init__(self, settings: Settings, data: Dataset | None = None, device: str = "cpu") -> None:
         self.data = data or load_dataset(settings.dataset)
         self.model = FlatModel(
             make_model(settings.training.model, self.data.image_shape, self.data.num_classes, settings.seed)
         )
-        self.runtime = InProcess(self.model, self.data)
+        self.engine = make_engine(self.model, self.data, device, settings.training.precision)
+        self.runtime = InProcess(self.engine, self.data)
         self._plans: dict[str, Plan] = {}
         self._pretrained_weights: dict[str, Tensor] = {}
 
@@ -88,7 +90,7 @@ class Laboratory:
         classes = self.data.num_classes
         training = settings.training
         state = ServerState(
-            weights=self._first_weights(settings),
+            weights=self.engine.place(self._first_weights(settings)),
             class_norm=np.ones(classes),
             classes_seen=np.zeros(classes, dtype=bool),
             times_scheduled=np.zeros(plan.num_clients, dtype=np.int64),
@@ -117,54 +119,82 @@ class Laboratory:
         )
         return torch.cat([p.detach().reshape(-1) for p in made.parameters()])
 
-    def _starting_weights(self, settings: Settings, plan: Plan) -> Tensor:
-        """w_{0,0}, or the model trained centrally on frame 0's data that stands for w̃_0; one per seed, cached."""
-        training, weights = settings.training, self._first_weights(settings)
-        if training.pretrain_epochs == 0:
-            return weights
-        pooled = np.unique(np.concatenate(plan.frames[0].held))
+    def _pretrain(self, runs: list[Run]) -> None:
+        """Give runs w̃_0, trained centrally on frame 0's data: one model per seed, cached, if they ask for it."""
+        wanted: dict[str, Run] = {}
+        names = {}
+        for run in runs:
+            if run.settings.training.pretrain_epochs:
+                names[run] = self._pretrained_name(run)
+                wanted.setdefault(names[run], run)
+        missing = {
+            name: run
+            for name, run in wanted.items()
+            if name not in self._pretrained_weights and not self._read_pretrained(name)
+        }
+        jobs = [
+            pretraining_job(
+                run.state.weights, _pooled_samples(run.plan), run.settings.training, run.settings.seed
+            )
+            for run in missing.values()
+        ]
+        for name, trained in zip(missing, self.engine.train(jobs), strict=True):
+            self._pretrained_weights[name] = trained.weights.clone()
+            self._keep_pretrained(name)
+        for run, name in names.items():
+            run.state.weights = self._pretrained_weights[name]
+
+    def _pretrained_name(self, run: Run) -> str:
+        """Return a checksum of all that a pre-trained model depends on."""
+        training, samples = run.settings.training, _pooled_samples(run.plan)
         given = training.model_dump(include={"model", "augment", *PRETRAINING})
-        key = hashlib.sha256(json.dumps([given, settings.seed, torch.__version__]).encode())
+        machine = [torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
+        key = hashlib.sha256(json.dumps([given, run.settings.seed, *machine]).encode())
         key.update(repr(self.model.module).encode())
         if ":" in training.model:  # the user's code may change under the same name
             source = inspect.getsourcefile(load_object(training.model))
             key.update(Path(source).read_bytes() if source else b"")
-        key.update(self.data.train_images[pooled].numpy().tobytes())
-        key.update(self.data.train_labels[pooled].numpy().tobytes())
-        key.update(weights.numpy().tobytes())
-        name = key.hexdigest()[:32]
-        if name not in self._pretrained_weights:
-            self._pretrained_weights[name] = self._pretrained(name, weights, pooled, settings)
-        return self._pretrained_weights[name]
+        key.update(self.data.train_images[samples].numpy().tobytes())
+        key.update(self.data.train_labels[samples].numpy().tobytes())
+        key.update(run.state.weights.cpu().numpy().tobytes())
+        return key.hexdigest()[:32]
 
-    def _pretrained(self, name: str, weights: Tensor, pooled: np.ndarray, settings: Settings) -> Tensor:
-        file = cache_folder() / "pretrained" / f"{name}.safetensors"
-        if file.is_file():
-            try:
-                return safetensors.torch.load_file(file)["weights"]
-            except (safetensors.SafetensorError, KeyError, OSError):
-                pass  # a damaged cache is made anew
-        self.model.load(weights)
-        pretrain(self.model, self.data, pooled, settings.training, settings.seed)
-        found = self.model.weights.clone()
+    def _read_pretrained(self, name: str) -> bool:
+        try:
+            found = safetensors.torch.load_file(_pretrained_file(name))["weights"]
+        except (safetensors.SafetensorError, KeyError, OSError):
+            return False  # a damaged cache is made anew
+        self._pretrained_weights[name] = self.engine.place(found)
+        return True
+
+    def _keep_pretrained(self, name: str) -> None:
+        file, weights = _pretrained_file(name), self._pretrained_weights[name]
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, safetensors.torch.save({"weights": found}))
+            write_atomically(file, safetensors.torch.save({"weights": weights.cpu()}))
         except OSError:
             pass  # a cache that cannot be written costs time, not results
-        return found
 
     def advance(self, runs: list[Run]) -> None:
         """Take every run one step further: into its next frame, or through its next round."""
         started = time.perf_counter()
         entering = [run for run in runs if run.state.round == 0 and not self._entered(run)]
-        for run in entering:
-            self._enter(run)
+        self._enter(entering)
         running = [run for run in runs if run not in entering and not run.finished]
         facts = self._rounds(running)
+        records = [self._record(run, fact) for run, fact in zip(running, facts, strict=True)]
+        self._judge(
+            [
+                (run, record)
+                for run, record in zip(running, records, strict=True)
+                if record["round"] % run.settings.evaluation.every == 0
+                or record["round"] == run.settings.rounds[record["frame"]]
+            ]
+        )
         seconds = (time.perf_counter() - started) / max(1, len(running))
-        for run, fact in zip(running, facts, strict=True):
-            self._record(run, fact, seconds)
+        for run, record in zip(running, records, strict=True):
+            timing = {"frame": record["frame"], "round": record["round"], "seconds": seconds}
+            self._append(run, record, timing)
         for run in runs:
             self._leave_frame_if_done(run)
 
@@ -193,20 +223,44 @@ class Laboratory:
         except StopIteration as stop:
             facts[place] = stop.value
 
-    def _enter(self, run: Run) -> None:
+    def _enter(self, runs: list[Run]) -> None:
         """Start a frame: judge the model it begins with (k = 0)."""
-        if not run.records:
-            run.state.weights = self._starting_weights(run.settings, run.plan)
-        run.best_loss, run.best_weights = float("inf"), None
-        record: dict[str, Any] = {"frame": run.state.frame, "round": 0}
-        self._judge(run, record)
-        self._append(run, record, {"frame": run.state.frame, "round": 0})
+        self._pretrain([run for run in runs if not run.records])
+        records: list[dict[str, Any]] = [{"frame": run.state.frame, "round": 0} for run in runs]
+        for run in runs:
+            run.best_loss, run.best_weights = float("inf"), None
+        self._judge(list(zip(runs, records, strict=True)))
+        for run, record in zip(runs, records, strict=True):
+            self._append(run, record, {"frame": run.state.frame, "round": 0})
 
-    def _judge(self, run: Run, record: dict[str, Any]) -> None:
+    def _judge(self, judged: list[tuple[Run, dict[str, Any]]]) -> None:
         """Add test accuracy (docs/paper.md D11) and, where the next frame needs it, F_l; keep the best model."""
-        frame, evaluation = run.state.frame, run.settings.evaluation
-        self.model.load(run.state.weights)
-        accuracy = class_accuracy(self.model, self.data)
+        if not judged:
+            return
+        accuracies = self.engine.class_accuracy([run.state.weights for run, _ in judged])
+        for (run, record), accuracy in zip(judged, accuracies, strict=True):
+            self._add_accuracy(run, record, accuracy)
+        probed = [
+            (run, record)
+            for run, record in judged
+            if run.state.frame < run.last_frame or run.settings.evaluation.loss_in_last_frame
+        ]
+        losses = self.engine.losses([Probe(run.state.weights, self._loss_samples(run)) for run, _ in probed])
+        for (run, record), loss in zip(probed, losses, strict=True):
+            record["loss"] = loss
+            if loss < run.best_loss:
+                run.best_loss, run.best_weights = loss, run.state.weights.clone()
+
+    @staticmethod
+    def _loss_samples(run: Run) -> np.ndarray:
+        """Return the fixed random part of the current local data on which F_l is estimated."""
+        pooled = np.concatenate(run.plan.frames[run.state.frame].held)
+        rng = keyed_rng(run.settings.seed, "estimates", frame=run.state.frame, step=1)
+        return rng.permutation(pooled)[: run.settings.evaluation.loss_samples]
+
+    @staticmethod
+    def _add_accuracy(run: Run, record: dict[str, Any], accuracy: np.ndarray) -> None:
+        frame = run.state.frame
         counts = run.plan.frames[frame].counts
         mix = pooled_mix(counts.sum(axis=1), counts / counts.sum(axis=1, keepdims=True))
         seen = run.plan.classes_seen(frame) & np.isfinite(accuracy)
@@ -217,15 +271,8 @@ class Laboratory:
         record["class_accuracy"] = [None if np.isnan(a) else float(a) for a in accuracy]
         record["balanced"] = float(accuracy[seen].mean())
         record["global"] = float(accuracy[seen] @ mix[seen] / mix[seen].sum())
-        if frame < run.last_frame or evaluation.loss_in_last_frame:
-            pooled = np.concatenate(run.plan.frames[frame].held)
-            rng = keyed_rng(run.settings.seed, "estimates", frame=frame, step=1)
-            some = rng.permutation(pooled)[: evaluation.loss_samples]
-            record["loss"] = training_loss(self.model, self.data, some)
-            if record["loss"] < run.best_loss:
-                run.best_loss, run.best_weights = record["loss"], run.state.weights.clone()
 
-    def _record(self, run: Run, facts: RoundFacts, seconds: float) -> None:
+    def _record(self, run: Run, facts: RoundFacts) -> dict[str, Any]:
         if not bool(torch.isfinite(run.state.weights).all()):
             raise InputError(
                 f"{run.settings.name}, seed {run.settings.seed}: training diverged in frame {facts.frame}, round"
@@ -235,7 +282,7 @@ class Laboratory:
         clients, terms = facts.schedule.clients, facts.terms
         upload_s = [done - compute for done, compute in zip(facts.finish_s, facts.compute_s, strict=True)]
         radio = run.settings.radio
-        record: dict[str, Any] = {
+        return {
             "frame": facts.frame,
             "round": facts.round,
             "clients": list(clients),
@@ -255,10 +302,6 @@ class Laboratory:
             | {"drift_weight": terms.drift_weight, "total": terms.total},
             "failures": {str(n): why for n, why in facts.failures.items()},
         }
-        last = facts.round == run.settings.rounds[facts.frame]
-        if facts.round % run.settings.evaluation.every == 0 or last:
-            self._judge(run, record)
-        self._append(run, record, {"frame": facts.frame, "round": facts.round, "seconds": seconds})
 
     @staticmethod
     def _append(run: Run, record: dict[str, Any], timing: dict[str, Any]) -> None:
@@ -283,6 +326,15 @@ class Laboratory:
             run.state.current_mix = {n: row / row.sum() for n, row in enumerate(counts)}
             run.state.classes_seen = run.state.classes_seen | (counts.sum(axis=0) > 0)
         run.state.enter_frame(run.state.frame + 1)
+
+
+def _pooled_samples(plan: Plan) -> np.ndarray:
+    """Return frame 0's samples of all clients, each once."""
+    return np.unique(np.concatenate(plan.frames[0].held))
+
+
+def _pretrained_file(name: str) -> Path:
+    return cache_folder() / "pretrained" / f"{name}.safetensors"
 
 
 def cache_folder() -> Path:

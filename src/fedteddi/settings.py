@@ -63,6 +63,7 @@ class TrainingSettings(Section):
     decay: Annotated[float, Field(gt=0, le=1)] = 0.9992
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.5
     augment: Literal["flip", "none"] = "none"
+    precision: Literal["float32", "tf32", "bf16"] = "float32"  # of products on a GPU; a CPU does float32
     pretrain_epochs: Annotated[int, Field(ge=0)] = 10
     pretrain_learning_rate: Positive = 0.02
     pretrain_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9

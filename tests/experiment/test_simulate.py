@@ -86,9 +86,10 @@ def test_the_scheduler_changes_nothing_but_the_schedule() -> None:
 
 def test_batches_are_drawn_without_replacement_from_what_the_client_holds() -> None:
     run = play(tiny_settings(rounds=[1, 0, 0]))
-    samples, flips = run.clients.batches(0, 1, 2)
+    samples, flips, keys = run.clients.batches(0, 1, 2)
     assert samples.shape == (2, 8)
     assert flips is not None
+    assert keys.shape == (2, 2)
     assert all(len(np.unique(step)) == 8 for step in samples)
     assert np.isin(samples, run.plan.frames[0].held[2]).all()
 
@@ -484,7 +485,7 @@ def test_pretrained_models_depend_on_the_data_and_the_users_code(tmp_path: Path)
 def test_resuming_a_finished_run_does_not_pretrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tiny_settings(training__pretrain_epochs=1, rounds=[0, 1, 0])
     simulate(settings, data=tiny_data(), out=tmp_path / "run")
-    monkeypatch.setattr("fedteddi.laboratory.pretrain", None)
+    monkeypatch.setattr("fedteddi.laboratory.pretraining_job", None)
     monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "empty"))
     assert simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True).finished
 

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from fedteddi.learning.dropout import key_dropout
+
 
 class FlatModel:
     """Wraps a module so that its parameters are views of `weights` and their gradients views of `gradient`.
@@ -11,10 +13,12 @@ class FlatModel:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self.module = module
+        self.module = key_dropout(module)
+        self.shortcuts: bool | None = None  # whether per-layer shortcuts hold for it; None: not tried yet
         parameters = list(module.parameters())
         self.weights = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.gradient = torch.zeros_like(self.weights)
+        self.trainable = torch.cat([torch.full((p.numel(),), p.requires_grad) for p in parameters])
         start = 0
         for p in parameters:
             span = slice(start, start + p.numel())

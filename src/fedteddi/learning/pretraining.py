@@ -1,41 +1,38 @@
-"""Centralised training: it stands for frame 0, and as the reference bound `centralised`."""
+"""Centralised training that stands for frame 0: one long job on the pooled samples."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-import torch
+from torch import Tensor
 
-from fedteddi.learning.data import Dataset
-from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.dropout import draw_keys
+from fedteddi.learning.jobs import NO_IMAGE, TrainJob
 from fedteddi.randomness import keyed_rng
 from fedteddi.settings import TrainingSettings
 
 
-def pretrain(
-    model: FlatModel,
-    data: Dataset,
-    samples: np.ndarray,
-    settings: TrainingSettings,
-    seed: int,
-    progress: Callable[[int], None] = lambda _epoch: None,
-) -> None:
-    """Train `model` in place on the pooled samples [M]: SGD with momentum, weight decay and a cosine schedule."""
+def pretraining_job(weights: Tensor, samples: np.ndarray, settings: TrainingSettings, seed: int) -> TrainJob:
+    """Return SGD over the samples [M], epoch by epoch, with momentum, weight decay and a cosine schedule."""
     steps_per_epoch = math.ceil(len(samples) / settings.pretrain_batch_size)
+    width = math.ceil(len(samples) / steps_per_epoch)
     steps = settings.pretrain_epochs * steps_per_epoch
-    velocity = torch.zeros_like(model.weights)
-    model.module.train()
-    step = 0
-    with torch.random.fork_rng(devices=[]):
-        for epoch in range(settings.pretrain_epochs):
-            rng = keyed_rng(seed, "batches", step=1 + epoch)
-            torch.manual_seed(int(rng.integers(2**62)))
-            for batch in np.array_split(rng.permutation(samples), steps_per_epoch):
-                flips = rng.random(len(batch)) < 0.5 if settings.augment == "flip" else None
-                _, gradient = model.loss_gradient(*data.training_batch(batch, flips))
-                velocity.mul_(settings.pretrain_momentum).add_(gradient)
-                velocity.add_(model.weights, alpha=settings.pretrain_weight_decay)
-                rate = 0.5 * settings.pretrain_learning_rate * (1 + math.cos(math.pi * step / steps))
-                model.weights.sub_(velocity, alpha=rate)
-                step += 1
-            progress(epoch + 1)
+    rows = np.full((steps, width), NO_IMAGE, dtype=np.int64)
+    flips = np.zeros((steps, width), dtype=bool)
+    keys = []
+    for epoch in range(settings.pretrain_epochs):
+        rng = keyed_rng(seed, "batches", step=1 + epoch)
+        keys.append(draw_keys(keyed_rng(seed, "dropout", step=1 + epoch), steps_per_epoch))
+        for place, batch in enumerate(np.array_split(rng.permutation(samples), steps_per_epoch)):
+            rows[epoch * steps_per_epoch + place, : len(batch)] = batch
+        first = epoch * steps_per_epoch
+        flips[first : first + steps_per_epoch] = rng.random((steps_per_epoch, width)) < 0.5
+    progress = np.arange(steps) / steps
+    return TrainJob(
+        weights=weights,
+        samples=rows,
+        flips=flips if settings.augment == "flip" else None,
+        learning_rate=0.5 * settings.pretrain_learning_rate * (1 + np.cos(np.pi * progress)),
+        momentum=settings.pretrain_momentum,
+        weight_decay=settings.pretrain_weight_decay,
+        dropout_keys=np.concatenate(keys),
+    )

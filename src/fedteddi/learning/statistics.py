@@ -1,5 +1,6 @@
 """What a client measures besides training: gradient variance, loss, class gradients. Dropout is off throughout."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from fedteddi.learning.flat import FlatModel
 
 # Images whose per-sample gradients are held at once, for models with layers that have no shortcut.
 SAMPLES_AT_ONCE = 8
+IMAGES_AT_ONCE = 500
 
 
 def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple[float, float]:
@@ -23,7 +25,9 @@ def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple
     model is ever held.
     """
     model.module.eval()
-    if not _has_shortcut(model.module):
+    if model.shortcuts is None:
+        model.shortcuts = _has_shortcut(model.module) and _shortcuts_hold(model, images, labels)
+    if not model.shortcuts:
         return _variance_one_by_one(model, images, labels)
     batch, found = len(labels), SquaredNorms()
     images = images.detach().requires_grad_()  # or nothing would flow back
@@ -37,11 +41,25 @@ def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple
     return max(total, 0.0) / (batch - 1), float(loss.detach())
 
 
+def _shortcuts_hold(model: FlatModel, images: Tensor, labels: Tensor) -> bool:
+    """Compare ‖ḡ‖² with the plain gradient's, once per model: a module may use its weights behind its layers' backs."""
+    found = SquaredNorms()
+    with _measuring(model.module, found):
+        inputs = images.detach().requires_grad_()
+        torch.autograd.grad(F.cross_entropy(model.module(inputs), labels), inputs)
+    expected = _squared(model.loss_gradient(images, labels)[1])
+    return math.isclose(found.of_sum, expected, rel_tol=1e-3) or found.unfit
+
+
 def mean_loss(model: FlatModel, images: Tensor, labels: Tensor) -> float:
-    """Return the mean loss on a batch."""
+    """Return the mean loss on a batch, or on a larger set a batch at a time."""
     model.module.eval()
+    total = 0.0
     with torch.no_grad():
-        return float(F.cross_entropy(model.module(images), labels))
+        for part in range(0, len(labels), IMAGES_AT_ONCE):
+            here = slice(part, part + IMAGES_AT_ONCE)
+            total += float(F.cross_entropy(model.module(images[here]), labels[here], reduction="sum"))
+    return total / len(labels)
 
 
 def class_gradient(model: FlatModel, images: Tensor, labels: Tensor) -> Tensor:

@@ -1,51 +1,33 @@
-"""Local training: τ SGD steps from given weights on given samples, as jobs that know nothing of each other."""
-
-from dataclasses import dataclass
+"""Local training, one job after another: SGD with momentum, the buffer zero at the start."""
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedteddi.learning.data import Dataset
+from fedteddi.learning.dropout import set_key
 from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.jobs import NO_IMAGE, Trained, TrainJob
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TrainJob:
-    """One client's local training. Everything random about it is decided already, or follows from its seed."""
-
-    weights: Tensor  # where to start, [P]
-    samples: np.ndarray  # which training images, step by step: [τ, b]
-    flips: np.ndarray | None  # which of them are mirrored: [τ, b]
-    learning_rate: float
-    momentum: float
-    dropout_seed: int
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """Where a job ended, and its mean loss over the steps."""
-
-    weights: Tensor
-    mean_loss: float
-
-
-def train(jobs: list[TrainJob], model: FlatModel, data: Dataset) -> list[Trained]:
-    """Run jobs one after another on all cores: on a CPU that beats batching them (docs/metrics.md)."""
-    return [_train_one(job, model, data) for job in jobs]
-
-
-def _train_one(job: TrainJob, model: FlatModel, data: Dataset) -> Trained:
+def train_one(job: TrainJob, model: FlatModel, data: Dataset) -> Trained:
+    """Run one job; `model` lends its shape and is left with the result."""
     model.load(job.weights)
     model.module.train()
-    velocity = torch.zeros_like(model.weights)  # the momentum buffer starts at zero in every round
+    velocity = torch.zeros_like(model.weights)
+    rates = np.broadcast_to(job.learning_rate, len(job.samples))
     losses = []
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(job.dropout_seed)
-        for step, samples in enumerate(job.samples):
-            batch = data.training_batch(samples, None if job.flips is None else job.flips[step])
-            loss, gradient = model.loss_gradient(*batch)
+        # For models that draw in ways of their own; nn.Dropout follows its key.
+        torch.manual_seed(int(job.dropout_keys[0, 0]) + 2**31)
+        for step, row in enumerate(job.samples):
+            there = row != NO_IMAGE
+            flips = None if job.flips is None else job.flips[step][there]
+            set_key(model.module, job.dropout_keys[step])
+            loss, gradient = model.loss_gradient(*data.training_batch(row[there], flips))
             velocity.mul_(job.momentum).add_(gradient)
-            model.weights.sub_(velocity, alpha=job.learning_rate)
+            if job.weight_decay:
+                velocity.add_(model.weights * model.trainable, alpha=job.weight_decay)
+            model.weights.sub_(velocity, alpha=float(rates[step]))
             losses.append(loss)
-    return Trained(model.weights.clone(), float(np.mean(losses)))
+    moved = float(torch.linalg.vector_norm((model.weights - job.weights).double()))
+    return Trained(model.weights.clone(), float(np.mean(losses)), moved)

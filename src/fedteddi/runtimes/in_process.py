@@ -1,24 +1,42 @@
-"""All clients of many runs in one process: whatever the runs ask for in a step goes to the trainer as one list.
+"""All clients of many runs in one process: whatever the runs ask for in a step goes to the engine as one list.
 
 A client that will not upload need not train: reports are made from labels and, where the rule wants them, one first
 batch. Only the scheduled are trained, after selection. Because every draw is keyed, that changes no bit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from fedteddi.learning.data import Dataset
-from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.statistics import class_gradient, gradient_variance, mean_loss
-from fedteddi.learning.training import TrainJob, train
+from fedteddi.learning.dropout import draw_keys
+from fedteddi.learning.jobs import Engine, Probe, Trained, TrainJob
 from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.plan import Plan
-from fedteddi.settings import Settings
+from fedteddi.settings import Settings, TrainingSettings
+
+DRAWS_KEPT = 32
+Asked = list[tuple["Clients", Request]]
+
+
+@lru_cache(maxsize=8192)  # runs of one seed share their draws, whatever their scheduler
+def draw_batches(
+    plan: Plan, training: TrainingSettings, seed: int, frame: int, round: int, client: int
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Draw a client's τ batches without replacement, [τ, b], which images are mirrored, and dropout's keys."""
+    held = plan.frames[frame].held[client]
+    rng = keyed_rng(seed, "batches", frame=frame, round=round, client=client)
+    samples = np.stack(
+        [rng.choice(held, size=training.batch_size, replace=False) for _ in range(training.local_steps)]
+    )
+    flips = rng.random(samples.shape) < 0.5 if training.augment == "flip" else None
+    dropout = keyed_rng(seed, "dropout", frame=frame, round=round, client=client)
+    return samples, flips, draw_keys(dropout, training.local_steps)
 
 
 @dataclass(eq=False)
@@ -28,62 +46,65 @@ class Clients:
     settings: Settings
     plan: Plan
     train_everyone: bool = False  # the paper's reading; the same result, several times slower
-    parked: dict[tuple[int, int, int], Tensor] = field(default_factory=dict)  # by (frame, round, client)
-    mean_loss: dict[tuple[int, int, int], float] = field(default_factory=dict)
+    parked: dict[tuple[int, int, int], Trained] = field(default_factory=dict)  # by (frame, round, client)
 
     @property
     def loss_over_steps(self) -> bool:
         """Whether a client's loss is its mean over the local steps, not that of its first batch."""
         return self.settings.estimates.power_of_choice_loss == "local-steps"
 
-    def batches(self, frame: int, round: int, client: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Draw the samples of the client's τ steps, [τ, b], and which are mirrored: without replacement per step."""
-        training = self.settings.training
-        held = self.plan.frames[frame].held[client]
-        rng = keyed_rng(self.settings.seed, "batches", frame=frame, round=round, client=client)
-        samples = np.stack(
-            [rng.choice(held, size=training.batch_size, replace=False) for _ in range(training.local_steps)]
-        )
-        return samples, rng.random(samples.shape) < 0.5 if training.augment == "flip" else None
+    def batches(
+        self, frame: int, round: int, client: int
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Return the samples of the client's τ steps, [τ, b], which are mirrored, and dropout's keys."""
+        return draw_batches(self.plan, self.settings.training, self.settings.seed, frame, round, client)
 
     def job(self, request: Request, client: int) -> TrainJob:
         """Return the client's local training in this round."""
-        samples, flips = self.batches(request.frame, request.round, client)
-        seed = self.settings.seed
-        dropout = keyed_rng(seed, "dropout", frame=request.frame, round=request.round, client=client)
+        samples, flips, keys = self.batches(request.frame, request.round, client)
         return TrainJob(
             weights=request.weights,
             samples=samples,
             flips=flips,
             learning_rate=request.learning_rate,
             momentum=self.settings.training.momentum,
-            dropout_seed=int(dropout.integers(2**62)),
+            dropout_keys=keys,
         )
+
+    def first_batch(self, request: Request, client: int) -> Probe:
+        """Return the client's first batch as a question about the model it was sent."""
+        samples, flips, _ = self.batches(request.frame, request.round, client)
+        return Probe(request.weights, samples[0], None if flips is None else flips[0])
 
 
 class InProcess:
     """Answers the requests of any number of runs that share a data set and a model."""
 
-    def __init__(self, model: FlatModel, data: Dataset) -> None:
-        self.model, self.data = model, data
+    def __init__(self, engine: Engine, data: Dataset) -> None:
+        self.engine, self.num_classes = engine, data.num_classes
         self.labels = data.train_labels.numpy()
+        self._drawn: dict[Any, dict[int, np.ndarray]] = {}
 
-    def exchange(self, asked: list[tuple[Clients, Request]]) -> list[Answers]:
-        """Answer one request of each run; all local training goes to the trainer as one list of jobs."""
+    def exchange(self, asked: Asked) -> list[Answers]:
+        """Answer one request of each run; what they have in common goes to the engine as one list."""
         self._train_ahead(asked)
-        answer: Mapping[str, Callable[[Clients, Request], Answers]] = {
-            "report": self._report,
-            "upload": self._upload,
+        answer: dict[str, Callable[[Asked], list[Answers]]] = {
+            "report": self._reports,
+            "upload": self._uploads,
             "class_gradients": self._class_gradients,
         }
-        return [answer[request.kind](clients, request) for clients, request in asked]
+        found: dict[int, Answers] = {}
+        for kind, work in answer.items():
+            places = [place for place, (_, request) in enumerate(asked) if request.kind == kind]
+            if places:
+                found |= zip(places, work([asked[place] for place in places]), strict=True)
+        return [found[place] for place in range(len(asked))]
 
-    def _train_ahead(self, asked: list[tuple[Clients, Request]]) -> None:
+    def _train_ahead(self, asked: Asked) -> None:
         """Train whoever must be trained now and is not yet, over all runs."""
         for clients, request in asked:
             if request.kind == "report":  # a new round: nobody will ask for the last one's models any more
                 clients.parked.clear()
-                clients.mean_loss.clear()
         wanted = [
             (clients, request, client)
             for clients, request in asked
@@ -91,75 +112,103 @@ class InProcess:
             for client in request.clients
             if (request.frame, request.round, client) not in clients.parked
         ]
-        done = train(
-            [clients.job(request, client) for clients, request, client in wanted], self.model, self.data
-        )
+        done = self.engine.train([clients.job(request, client) for clients, request, client in wanted])
         for (clients, request, client), trained in zip(wanted, done, strict=True):
-            clients.parked[request.frame, request.round, client] = trained.weights
-            clients.mean_loss[request.frame, request.round, client] = trained.mean_loss
+            clients.parked[request.frame, request.round, client] = trained
 
-    def _report(self, clients: Clients, request: Request) -> Answers:
-        return Answers(
-            {client: self._client_report(clients, request, client) for client in request.clients}, {}
-        )
+    def _reports(self, asked: Asked) -> list[Answers]:
+        probed = self._probed(asked)
+        return [
+            Answers(
+                {
+                    client: self._report(clients, request, client, *probed.get((place, client), (None, None)))
+                    for client in request.clients
+                },
+                {},
+            )
+            for place, (clients, request) in enumerate(asked)
+        ]
 
-    def _client_report(self, clients: Clients, request: Request, client: int) -> Report:
-        samples, flips = clients.batches(request.frame, request.round, client)
-        classes = self.data.num_classes
-        place = (request.frame, request.round, client)
-        variance = loss = moved = None
-        if request.needs & {"gradient_std", "loss"}:
-            self.model.load(request.weights)
-            first = self.data.training_batch(samples[0], None if flips is None else flips[0])
+    def _probed(self, asked: Asked) -> dict[tuple[int, int], tuple[float | None, float]]:
+        """Return the gradient variance and loss of first batches that rules want, by place in the list and client."""
+        found: dict[tuple[int, int], tuple[float | None, float]] = {}
+        spread, only_loss = [], []
+        for place, (_, request) in enumerate(asked):
             if "gradient_std" in request.needs:
-                variance, loss = gradient_variance(self.model, *first)
-            else:
-                loss = mean_loss(self.model, *first)
-        if clients.loss_over_steps and "loss" in request.needs:
-            loss = clients.mean_loss[place]
-        if "update_norm" in request.needs:
-            moved = float(torch.linalg.vector_norm((clients.parked[place] - request.weights).double()))
+                spread += [(place, client) for client in request.clients]
+            elif "loss" in request.needs:
+                only_loss += [(place, client) for client in request.clients]
+
+        def probes(where: list[tuple[int, int]]) -> list[Probe]:
+            return [asked[place][0].first_batch(asked[place][1], client) for place, client in where]
+
+        found |= zip(spread, self.engine.gradient_variances(probes(spread)), strict=True)
+        losses: list[Any] = [(None, loss) for loss in self.engine.losses(probes(only_loss))]
+        return found | dict(zip(only_loss, losses, strict=True))
+
+    def _report(
+        self, clients: Clients, request: Request, client: int, variance: float | None, loss: float | None
+    ) -> Report:
+        samples, _, _ = clients.batches(request.frame, request.round, client)
+        trained = clients.parked.get((request.frame, request.round, client))
+        if clients.loss_over_steps and trained is not None:
+            loss = trained.mean_loss
         return Report(
             data_counts=clients.plan.frames[request.frame].counts[client],
-            batch_counts=np.bincount(self.labels[samples.ravel()], minlength=classes),
+            batch_counts=np.bincount(self.labels[samples.ravel()], minlength=self.num_classes),
             gradient_variance=variance,
             loss=loss if "loss" in request.needs else None,
-            update_norm=moved,
+            update_norm=trained.update_norm if trained and "update_norm" in request.needs else None,
         )
 
-    def _upload(self, clients: Clients, request: Request) -> Answers:
-        uploads = {c: clients.parked[request.frame, request.round, c] for c in request.clients}
-        clients.parked.clear()  # the round is decided: what was not asked for is forgotten
-        clients.mean_loss.clear()
-        return Answers(uploads, {})
+    def _uploads(self, asked: Asked) -> list[Answers]:
+        found = []
+        for clients, request in asked:
+            sent = {c: clients.parked[request.frame, request.round, c].weights for c in request.clients}
+            clients.parked.clear()  # the round is decided: what was not asked for is forgotten
+            found.append(Answers(sent, {}))
+        return found
 
-    def _class_gradients(self, clients: Clients, request: Request) -> Answers:
+    def _class_gradients(self, asked: Asked) -> list[Answers]:
         """Pool the images that the server wants of each class over all clients: only their sum matters."""
+        probes, places = [], []
+        for place, (clients, request) in enumerate(asked):
+            for c, samples in self._class_samples(clients, request).items():
+                probes.append(Probe(request.weights, samples))
+                places.append((place, c))
+        sums: list[dict[int, Tensor]] = [{} for _ in asked]
+        for (place, c), probe, gradient in zip(places, probes, self.engine.gradients(probes), strict=True):
+            layers = asked[place][0].settings.estimates.class_norm_layers
+            part = gradient[self.engine.model.head] if layers == "head" else gradient
+            sums[place][c] = part * float(len(probe.samples))
+        answers = []
+        for own, (_, request) in zip(sums, asked, strict=True):
+            drawn = np.zeros(0) if request.samples is None else request.samples.sum(axis=0)
+            answers.append(Answers({-1: ClassGradients(gradient_sum=own, counts=drawn)}, {}))
+        return answers
+
+    def _class_samples(self, clients: Clients, request: Request) -> dict[int, np.ndarray]:
+        """Draw the images of each class that the server asked of each client; runs of one seed share the draw."""
         if request.samples is None:
             raise ValueError("a request for class gradients must say how many samples it wants")
-        self.model.load(request.weights)
-        held = clients.plan.frames[request.frame].held
-        head = self.model.head if clients.settings.estimates.class_norm_layers == "head" else slice(None)
-        sums: dict[int, Tensor] = {}
-        drawn = request.samples.sum(axis=0)  # [C]
-        rngs = {
-            client: keyed_rng(
-                clients.settings.seed,
-                "estimates",
-                frame=request.frame,
-                round=request.round,
-                client=client + 1,
-            )
-            for client in request.clients
-        }
-        for c in np.flatnonzero(drawn):
-            own = []
-            for client in request.clients:
-                mine = held[client][self.labels[held[client]] == c]
-                own.append(rngs[client].choice(mine, request.samples[client, c], replace=False))
-            images, labels = self.data.training_batch(np.concatenate(own))
-            sums[int(c)] = class_gradient(self.model, images, labels)[head] * float(drawn[c])
-        return Answers({-1: ClassGradients(gradient_sum=sums, counts=drawn)}, {})
+        seed, frame, number = clients.settings.seed, request.frame, request.round
+        key = (clients.plan, seed, frame, number, request.clients, request.samples.tobytes())
+        if key not in self._drawn:
+            if len(self._drawn) > DRAWS_KEPT:
+                self._drawn.clear()
+            held, found = clients.plan.frames[frame].held, {}
+            rngs = {
+                client: keyed_rng(seed, "estimates", frame=frame, round=number, client=client + 1)
+                for client in request.clients
+            }
+            for c in np.flatnonzero(request.samples.sum(axis=0)):
+                own = []
+                for client in request.clients:
+                    mine = held[client][self.labels[held[client]] == c]
+                    own.append(rngs[client].choice(mine, request.samples[client, c], replace=False))
+                found[int(c)] = np.concatenate(own)
+            self._drawn[key] = found
+        return self._drawn[key]
 
 
 def _trains_to_report(clients: Clients, request: Request) -> bool:

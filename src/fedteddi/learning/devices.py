@@ -1,0 +1,34 @@
+"""Where models are trained: picks the engine for a device."""
+
+import os
+
+import torch
+
+from fedteddi.errors import InputError
+from fedteddi.learning.data import Dataset
+from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.jobs import Engine
+from fedteddi.learning.one_by_one import OneByOne
+from fedteddi.learning.stacked import Stacked
+
+
+def make_engine(model: FlatModel, data: Dataset, device: str = "cpu", precision: str = "float32") -> Engine:
+    """Return the engine for `cpu`, `cuda` (or `cuda:1`), or `auto`: CUDA where there is one.
+
+    $FEDTEDDI_COMPILE=0 leaves the GPU's programs uncompiled: slower, but without a compiler.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        return OneByOne(model, data)
+    kind, _, number = device.partition(":")
+    if kind != "cuda" or (number and not number.isdecimal()):
+        raise InputError(f"device={device!r}: choose cpu, cuda, cuda:1 (and so on) or auto")
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if int(number or 0) >= there:
+        raise InputError(
+            f"device={device!r}: PyTorch {torch.__version__} sees {there} CUDA devices here; use --device cpu,"
+            " or install a PyTorch with CUDA and its driver"
+        )
+    compiled = os.environ.get("FEDTEDDI_COMPILE", "1") != "0"
+    return Stacked(model, data, device, precision, compiled)

@@ -1,0 +1,72 @@
+"""What an engine is asked to do: train jobs, probe models, judge them. Jobs know nothing of each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+
+from fedteddi.learning.flat import FlatModel
+
+NO_IMAGE = -1  # fills up a step that has fewer images than the others
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainJob:
+    """Some SGD steps from given weights on given images. Everything random about it is decided already."""
+
+    weights: Tensor  # where to start, [P]
+    samples: np.ndarray  # which training images, step by step: [τ, b]; NO_IMAGE for none
+    flips: np.ndarray | None  # which of them are mirrored: [τ, b]
+    learning_rate: float | np.ndarray  # the same for all steps, or [τ]
+    momentum: float
+    dropout_keys: np.ndarray  # [τ, 2]
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Where a job ended, its mean loss over the steps, and how far it moved."""
+
+    weights: Tensor
+    mean_loss: float
+    update_norm: float
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A question about a model, [P], and some training images, [m]; dropout is off."""
+
+    weights: Tensor
+    samples: np.ndarray
+    flips: np.ndarray | None = None
+
+
+class Engine(Protocol):
+    """Something that trains and measures models: one by one on a CPU, or stacked on a GPU.
+
+    What it answers about one job or probe does not depend on the others in the list.
+    """
+
+    model: FlatModel  # of which shape the models are
+    name: str  # the device and, on a GPU, its precision: what rounding depends on
+    together: bool  # whether a long list is quicker than its entries one after another
+
+    def place(self, weights: Tensor) -> Tensor:
+        """Bring weights to where the engine works."""
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[Trained]:
+        """Run the jobs."""
+
+    def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
+        """Return 1/(m−1) Σ_i ‖g_i − ḡ‖² (docs/paper.md D5) and the mean loss, for every probe."""
+
+    def losses(self, probes: Sequence[Probe]) -> list[float]:
+        """Return the mean loss of every probe."""
+
+    def gradients(self, probes: Sequence[Probe]) -> list[Tensor]:
+        """Return the gradient of the mean loss of every probe, [P]."""
+
+    def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
+        """Return the share of each class's test images told right, [models, C]; NaN for a class without any."""

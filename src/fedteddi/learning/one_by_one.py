@@ -1,0 +1,54 @@
+"""The engine for a CPU: jobs and probes one after another on all cores, which there beats batching them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from fedteddi.learning.data import Dataset
+from fedteddi.learning.evaluation import class_accuracy
+from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.jobs import Probe, Trained, TrainJob
+from fedteddi.learning.statistics import class_gradient, gradient_variance, mean_loss
+from fedteddi.learning.training import train_one
+
+
+class OneByOne:
+    """Trains and measures models of one shape on one data set."""
+
+    name, together = "cpu", False
+
+    def __init__(self, model: FlatModel, data: Dataset) -> None:
+        self.model, self.data = model, data
+
+    def place(self, weights: Tensor) -> Tensor:
+        """Bring weights to the CPU."""
+        return weights.cpu()
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[Trained]:
+        """Run the jobs."""
+        return [train_one(job, self.model, self.data) for job in jobs]
+
+    def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
+        """Return the per-sample gradients' variance and the mean loss, for every probe."""
+        return [gradient_variance(self.model, *self._batch(probe)) for probe in probes]
+
+    def losses(self, probes: Sequence[Probe]) -> list[float]:
+        """Return the mean loss of every probe."""
+        return [mean_loss(self.model, *self._batch(probe)) for probe in probes]
+
+    def gradients(self, probes: Sequence[Probe]) -> list[Tensor]:
+        """Return the gradient of the mean loss of every probe, [P]."""
+        return [class_gradient(self.model, *self._batch(probe)) for probe in probes]
+
+    def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
+        """Return the share of each class's test images told right, [models, C]."""
+        found = []
+        for weights in models:
+            self.model.load(weights)
+            found.append(class_accuracy(self.model, self.data))
+        return np.stack(found)
+
+    def _batch(self, probe: Probe) -> tuple[Tensor, Tensor]:
+        self.model.load(probe.weights)
+        return self.data.training_batch(probe.samples, probe.flips)

@@ -1,0 +1,222 @@
+"""The engine for a GPU: the jobs of all runs as one batched program over stacked weights.
+
+The programs (programs.py) are compiled for a few numbers of jobs only; longer lists are cut, shorter ones filled up
+with copies. If memory does not suffice, fewer jobs go at once. It runs on a CPU too (tests do), only slower
+than one by one.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedteddi.errors import InputError
+from fedteddi.learning.data import Dataset
+from fedteddi.learning.evaluation import share_right
+from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.jobs import NO_IMAGE, Probe, Trained, TrainJob
+from fedteddi.learning.programs import Params, Programs, flat, unflat
+
+AT_ONCE = (256, 64, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
+SMALLEST = 16  # fewer only where memory asks for it: compiling costs more than some idle rows
+WORTH_FILLING = 0.7
+IMAGES_AT_ONCE = 256  # of one model, where only its answers are wanted
+Item = TypeVar("Item")
+
+
+class Stacked:
+    """Trains and measures models of one shape on one data set, many at a time."""
+
+    together = True
+
+    def __init__(
+        self, model: FlatModel, data: Dataset, device: str, precision: str = "float32", compiled: bool = True
+    ) -> None:
+        self.model, self.device = model, torch.device(device)
+        self.name = f"{self.device.type} {precision}"
+        self.tf32 = precision != "float32"
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        self.programs = Programs(model, data, self.device, dtype, compiled)
+        self.shapes, self.at_once = self.programs.shapes, AT_ONCE[0]
+        self.test_labels, self.num_classes = data.test_labels.numpy(), data.num_classes
+
+    def place(self, weights: Tensor) -> Tensor:
+        """Bring weights to the device."""
+        return weights.to(self.device)
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[Trained]:
+        """Run the jobs: those of one shape together."""
+        found: dict[int, Trained] = {}
+        shapes = dict.fromkeys(job.samples.shape for job in jobs)
+        for shape in shapes:
+            places = [place for place, job in enumerate(jobs) if job.samples.shape == shape]
+            done = self._in_chunks([jobs[place] for place in places], self._train_chunk)
+            ends = [end for chunk in done for end in self._read_trained(*chunk)]
+            found |= dict(zip(places, ends, strict=False))  # what filled a chunk up is left out
+        return [found[place] for place in range(len(jobs))]
+
+    def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
+        """Return the per-sample gradients' variance and the mean loss, for every probe."""
+        if not probes:
+            return []
+        width = len(probes[0].samples)
+
+        def measure(chunk: list[Probe]) -> Tensor:
+            samples, flips = self._indices(chunk, width)
+            return torch.stack(self.programs.spread(self._params(chunk), samples, flips), dim=1)
+
+        chunks = self._in_chunks(list(probes), measure, most=64)
+        rows = torch.cat(chunks).tolist()[: len(probes)]
+        return [(row[0], row[1]) for row in rows]
+
+    def losses(self, probes: Sequence[Probe]) -> list[float]:
+        """Return the mean loss of every probe; those with many images piece by piece."""
+        width = min(max((len(p.samples) for p in probes), default=1), IMAGES_AT_ONCE)
+        pieces = [
+            (place, Probe(p.weights, p.samples[start : start + width], _part(p.flips, start, width)))
+            for place, p in enumerate(probes)
+            for start in range(0, len(p.samples), width)
+        ]
+
+        def measure(chunk: list[Probe]) -> Tensor:
+            return self.programs.mean_losses(self._params(chunk), *self._indices(chunk, width))
+
+        chunks = self._in_chunks([piece for _, piece in pieces], measure)
+        totals = np.zeros(len(probes))
+        if pieces:
+            values = torch.cat(chunks).tolist()
+            for (place, piece), value in zip(pieces, values, strict=False):
+                totals[place] += value * len(piece.samples)
+        return [float(t / len(p.samples)) for t, p in zip(totals, probes, strict=True)]
+
+    def gradients(self, probes: Sequence[Probe]) -> list[Tensor]:
+        """Return the gradient of the mean loss of every probe, [P]."""
+        width = max((len(p.samples) for p in probes), default=1)
+
+        def measure(chunk: list[Probe]) -> Tensor:
+            found, _ = self.programs.loss_gradients(self._params(chunk), *self._indices(chunk, width))
+            return flat(found)
+
+        return [row for chunk in self._in_chunks(list(probes), measure) for row in chunk][: len(probes)]
+
+    def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
+        """Return the share of each class's test images told right, [models, C]."""
+
+        def measure(chunk: list[Tensor]) -> Tensor:
+            params = unflat(torch.stack(chunk), self.shapes)
+            right = torch.zeros(len(chunk), self.num_classes, device=self.device)
+            for start in range(0, len(self.test_labels), IMAGES_AT_ONCE):
+                part = torch.arange(start, start + IMAGES_AT_ONCE, device=self.device)
+                right += self.programs.right(
+                    params, torch.where(part < len(self.test_labels), part, NO_IMAGE)
+                )
+            return right
+
+        chunks = self._in_chunks([self.place(m) for m in models], measure, most=64)
+        return share_right(torch.cat(chunks)[: len(models)].double().cpu().numpy(), self.test_labels)
+
+    def _in_chunks(
+        self, items: list[Item], work: Callable[[list[Item]], Any], most: int = AT_ONCE[0]
+    ) -> list[Any]:
+        """Work through a list in chunks of few sizes, the last one filled up; smaller ones if memory does not do."""
+        done, start = [], 0
+        while start < len(items):
+            size = chunk_size(len(items) - start, min(self.at_once, most))
+            chunk = items[start : start + size]
+            try:
+                with _tf32(self.tf32):
+                    done.append(work(chunk + chunk[:1] * (size - len(chunk))))
+            except torch.OutOfMemoryError:
+                if size == 1:
+                    raise InputError(
+                        f"one job does not fit into the memory of {self.device}: use smaller batches"
+                    ) from None
+                self.at_once = size // 4 or 1
+                torch.cuda.empty_cache()
+                continue
+            start += size
+        return done
+
+    def _train_chunk(self, jobs: list[TrainJob]) -> tuple[Tensor, Tensor, Tensor]:
+        """Run jobs of one shape; nothing waits for the device here."""
+        started = torch.stack([self.place(job.weights) for job in jobs])
+        params = unflat(started, self.shapes)
+        velocity = tuple(torch.zeros_like(p) for p in params)
+        samples = self._sent(np.stack([job.samples for job in jobs]))  # [jobs, τ, b]
+        flips = None
+        if any(job.flips is not None for job in jobs):
+            flips = self._sent(
+                np.stack(
+                    [np.zeros(job.samples.shape, bool) if job.flips is None else job.flips for job in jobs]
+                )
+            )
+        keys = self._sent(np.stack([job.dropout_keys for job in jobs]))  # [jobs, τ, 2]
+        steps = jobs[0].samples.shape[0]
+        rates = self._sent(np.stack([np.broadcast_to(np.float32(job.learning_rate), steps) for job in jobs]))
+        momentum = self._sent(np.array([job.momentum for job in jobs], dtype=np.float32))
+        decay = self._sent(np.array([job.weight_decay for job in jobs], dtype=np.float32))
+        total = torch.zeros(len(jobs), device=self.device)
+        for step in range(steps):
+            params, velocity, losses = self.programs.step(
+                params,
+                velocity,
+                samples[:, step],
+                None if flips is None else flips[:, step],
+                keys[:, step],
+                rates[:, step],
+                momentum,
+                decay,
+            )
+            total += losses
+        ended = flat(params)
+        moved = torch.linalg.vector_norm(ended - started, dim=1, dtype=torch.float64)
+        return ended, total / steps, moved
+
+    @staticmethod
+    def _read_trained(ended: Tensor, losses: Tensor, moved: Tensor) -> Iterator[Trained]:
+        for weights, loss, norm in zip(ended, losses.tolist(), moved.tolist(), strict=True):
+            yield Trained(weights, loss, norm)
+
+    def _indices(self, probes: list[Probe], width: int) -> tuple[Tensor, Tensor | None]:
+        """Return samples and flips [jobs, width], filled up with NO_IMAGE."""
+        samples = np.full((len(probes), width), NO_IMAGE, dtype=np.int64)
+        flips = np.zeros((len(probes), width), dtype=bool)
+        for row, probe in enumerate(probes):
+            samples[row, : len(probe.samples)] = probe.samples
+            if probe.flips is not None:
+                flips[row, : len(probe.samples)] = probe.flips
+        mirrored = any(probe.flips is not None for probe in probes)
+        return self._sent(samples), self._sent(flips) if mirrored else None
+
+    def _params(self, probes: list[Probe]) -> Params:
+        return unflat(torch.stack([self.place(probe.weights) for probe in probes]), self.shapes)
+
+    def _sent(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
+
+
+def chunk_size(left: int, most: int) -> int:
+    """Return how many jobs to take next: the largest size that they mostly fill, else the smallest worth compiling."""
+    smallest = min(most, SMALLEST)
+    for size in AT_ONCE:
+        if smallest <= size <= most and left >= WORTH_FILLING * size:
+            return size
+    return smallest
+
+
+def _part(flips: np.ndarray | None, start: int, width: int) -> np.ndarray | None:
+    return None if flips is None else flips[start : start + width]
+
+
+@contextlib.contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Let matrix products round their inputs to TF32, or not, while active."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,230 @@
+"""Convolutions of many jobs with each its own kernel, as matrix products that never write the shifted copies down.
+
+Three kernels for a GPU's matrix units: forward, gradient of the images, gradient of the weights. Images are
+[jobs·b, H, W, channels], weights [jobs, taps, in, out] in single precision, rounded to the images' type on the way in.
+A tap is one position of the convolution's window.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+ROWS = 128  # output pixels a program works on
+WIDEST = 64  # channels it works on
+ENOUGH_PROGRAMS = 2048  # to keep a large device busy
+
+
+@triton.jit
+def _gathered_product(
+    source, weight, bias, target, images,
+    height: tl.constexpr, width: tl.constexpr, high: tl.constexpr, wide: tl.constexpr,
+    C: tl.constexpr, O: tl.constexpr, TAPS_DOWN: tl.constexpr, TAPS_ACROSS: tl.constexpr,
+    STRIDE: tl.constexpr, PAD: tl.constexpr, BACKWARD: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, BC: tl.constexpr, BO: tl.constexpr,
+):  # fmt: skip
+    """target[pixel, o] = Σ_taps Σ_c source[pixel moved by the tap, c] · weight[tap, c, o] of each job.
+
+    Backward, pixels move the other way, weights are read transposed, and a stride leaves holes.
+    """
+    job = tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    out = tl.program_id(1) * BO + tl.arange(0, BO)
+    image = row // (high * wide)
+    y = (row % (high * wide)) // wide
+    x = row % wide
+    there = row < images * high * wide
+    first = (job * images + image) * height
+    total = tl.zeros((ROWS, BO), dtype=tl.float32)
+    for tap in range(TAPS_DOWN * TAPS_ACROSS):
+        if BACKWARD:
+            down = y + PAD - tap // TAPS_ACROSS
+            across = x + PAD - tap % TAPS_ACROSS
+            fits = there & (down >= 0) & (across >= 0) & (down % STRIDE == 0) & (across % STRIDE == 0)
+            down = down // STRIDE
+            across = across // STRIDE
+        else:
+            down = y * STRIDE - PAD + tap // TAPS_ACROSS
+            across = x * STRIDE - PAD + tap % TAPS_ACROSS
+            fits = there & (down >= 0) & (across >= 0)
+        fits = fits & (down < height) & (across < width)
+        pixel = ((first + down) * width + across) * C
+        for start in range(0, C, BC):
+            c = start + tl.arange(0, BC)
+            seen = tl.load(
+                source + pixel[:, None] + c[None, :], mask=fits[:, None] & (c < C)[None, :], other=0.0
+            )
+            if BACKWARD:  # weight is [jobs, taps, O, C] to this kernel
+                place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * O + out[None, :]) * C + c[:, None]
+            else:
+                place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * C + c[:, None]) * O + out[None, :]
+            w = tl.load(weight + place, mask=(c < C)[:, None] & (out < O)[None, :], other=0.0)
+            total = tl.dot(seen, w.to(seen.dtype), total, input_precision=PRECISION)
+    if BIAS:
+        total += tl.load(bias + job * O + out, mask=out < O, other=0.0)[None, :]
+    where = ((job * images + image) * high + y) * wide + x
+    tl.store(
+        target + where[:, None] * O + out[None, :],
+        total.to(target.dtype.element_ty),
+        mask=there[:, None] & (out < O)[None, :],
+    )
+
+
+@triton.jit
+def _weight_product(
+    source, back, target, images, jobs, rows_each,
+    height: tl.constexpr, width: tl.constexpr, high: tl.constexpr, wide: tl.constexpr,
+    C: tl.constexpr, O: tl.constexpr, TAPS_ACROSS: tl.constexpr, TAPS: tl.constexpr,
+    STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, BC: tl.constexpr, BO: tl.constexpr,
+):  # fmt: skip
+    """target[tap, c, o] = Σ_pixels source[pixel moved by the tap, c] · back[pixel, o] of each job.
+
+    The pixels are cut into parts of rows_each, one program and one sum each: few jobs would not fill the device.
+    """
+    job = tl.program_id(2).to(tl.int64)
+    tap = tl.program_id(0) % TAPS
+    part = tl.program_id(0) // TAPS
+    blocks = tl.cdiv(O, BO)
+    c = (tl.program_id(1) // blocks) * BC + tl.arange(0, BC)
+    out = (tl.program_id(1) % blocks) * BO + tl.arange(0, BO)
+    total = tl.zeros((BC, BO), dtype=tl.float32)
+    pixels = images * high * wide
+    for start in range(0, rows_each, ROWS):
+        row = part * rows_each + start + tl.arange(0, ROWS)
+        image = row // (high * wide)
+        down = (row % (high * wide)) // wide * STRIDE - PAD + tap // TAPS_ACROSS
+        across = row % wide * STRIDE - PAD + tap % TAPS_ACROSS
+        fits = (row < pixels) & (down >= 0) & (across >= 0) & (down < height) & (across < width)
+        pixel = (((job * images + image) * height + down) * width + across) * C
+        seen = tl.load(source + pixel[:, None] + c[None, :], mask=fits[:, None] & (c < C)[None, :], other=0.0)
+        where = (job * pixels + row) * O
+        g = tl.load(
+            back + where[:, None] + out[None, :], mask=(row < pixels)[:, None] & (out < O)[None, :], other=0.0
+        )
+        total = tl.dot(tl.trans(seen), g, total, input_precision=PRECISION)
+    place = (((part * jobs + job) * TAPS + tap) * C + c[:, None]) * O + out[None, :]
+    tl.store(target + place, total, mask=(c < C)[:, None] & (out < O)[None, :])
+
+
+def _precision() -> str:
+    """Follow PyTorch's setting: single precision products in full, or rounded to TF32."""
+    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def _block(channels: int) -> int:
+    return max(16, min(WIDEST, triton.next_power_of_2(channels)))
+
+
+@torch.library.custom_op("fedteddi::stacked_conv", mutates_args=())
+def stacked_conv(
+    images: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    taps_down: int,
+    taps_across: int,
+    stride: int,
+    pad: int,
+) -> Tensor:
+    """Return [jobs·b, H, W, in] convolved with [jobs, taps, in, out], plus [jobs, out]: [jobs·b, H', W', out]."""
+    jobs, _, channels, outputs = weight.shape
+    number, height, width, _ = images.shape
+    high, wide = _size(height, taps_down, stride, pad), _size(width, taps_across, stride, pad)
+    found = images.new_empty(number, high, wide, outputs)
+    b = number // jobs
+    grid = (triton.cdiv(b * high * wide, ROWS), triton.cdiv(outputs, _block(outputs)), jobs)
+    _gathered_product[grid](
+        images, weight, weight if bias is None else bias, found, b, height, width, high, wide,
+        channels, outputs, taps_down, taps_across, stride, pad, False, bias is not None, _precision(),
+        ROWS, _block(channels), _block(outputs),
+    )  # fmt: skip
+    return found
+
+
+@torch.library.custom_op("fedteddi::stacked_conv_images", mutates_args=())
+def _images_gradient(
+    back: Tensor,
+    weight: Tensor,
+    height: int,
+    width: int,
+    taps_down: int,
+    taps_across: int,
+    stride: int,
+    pad: int,
+) -> Tensor:
+    jobs, _, channels, outputs = weight.shape
+    number, high, wide, _ = back.shape
+    found = back.new_empty(number, height, width, channels)
+    b = number // jobs
+    grid = (triton.cdiv(b * height * width, ROWS), triton.cdiv(channels, _block(channels)), jobs)
+    _gathered_product[grid](
+        back, weight, weight, found, b, high, wide, height, width,
+        outputs, channels, taps_down, taps_across, stride, pad, True, False, _precision(),
+        ROWS, _block(outputs), _block(channels),
+    )  # fmt: skip
+    return found
+
+
+@torch.library.custom_op("fedteddi::stacked_conv_weight", mutates_args=())
+def _weight_gradient(
+    images: Tensor, back: Tensor, jobs: int, taps_down: int, taps_across: int, stride: int, pad: int
+) -> Tensor:
+    number, height, width, channels = images.shape
+    _, high, wide, outputs = back.shape
+    taps, pixels = taps_down * taps_across, number // jobs * high * wide
+    blocks = triton.cdiv(channels, _block(channels)) * triton.cdiv(outputs, _block(outputs))
+    parts = max(1, min(ENOUGH_PROGRAMS // (taps * blocks * jobs), pixels // (8 * ROWS)))
+    rows_each = triton.cdiv(triton.cdiv(pixels, parts), ROWS) * ROWS
+    parts = triton.cdiv(pixels, rows_each)
+    found = torch.empty(parts, jobs, taps, channels, outputs, device=images.device)
+    _weight_product[(taps * parts, blocks, jobs)](
+        images, back, found, number // jobs, jobs, rows_each, height, width, high, wide,
+        channels, outputs, taps_across, taps, stride, pad, _precision(), ROWS, _block(channels), _block(outputs),
+    )  # fmt: skip
+    return found.sum(dim=0) if parts > 1 else found.squeeze(0)
+
+
+def _size(length: int, taps: int, stride: int, pad: int) -> int:
+    return (length + 2 * pad - taps) // stride + 1
+
+
+@stacked_conv.register_fake
+def _(images, weight, bias, taps_down, taps_across, stride, pad):
+    high, wide = (
+        _size(images.shape[1], taps_down, stride, pad),
+        _size(images.shape[2], taps_across, stride, pad),
+    )
+    return images.new_empty(images.shape[0], high, wide, weight.shape[3])
+
+
+@_images_gradient.register_fake
+def _(back, weight, height, width, taps_down, taps_across, stride, pad):
+    return back.new_empty(back.shape[0], height, width, weight.shape[2])
+
+
+@_weight_gradient.register_fake
+def _(images, back, jobs, taps_down, taps_across, stride, pad):
+    shape = (jobs, taps_down * taps_across, images.shape[3], back.shape[3])
+    return torch.empty(shape, device=images.device)
+
+
+def _remember(ctx, inputs, output):
+    images, weight, bias, *ctx.geometry = inputs
+    ctx.biased = bias is not None
+    ctx.save_for_backward(images, weight)
+
+
+def _backward(ctx, back):
+    images, weight = ctx.saved_tensors
+    back = back.contiguous()
+    of_images = of_weight = of_bias = None
+    if ctx.needs_input_grad[0]:
+        of_images = _images_gradient(back, weight, images.shape[1], images.shape[2], *ctx.geometry)
+    if ctx.needs_input_grad[1]:
+        of_weight = _weight_gradient(images, back, weight.shape[0], *ctx.geometry)
+    if ctx.biased and ctx.needs_input_grad[2]:
+        of_bias = back.view(len(weight), -1, back.shape[3]).sum(dim=1, dtype=torch.float32)
+    return of_images, of_weight, of_bias, None, None, None, None
+
+
+stacked_conv.register_autograd(_backward, setup_context=_remember)

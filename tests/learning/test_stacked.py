@@ -1,0 +1,255 @@
+"""The engine for GPUs against the one for CPUs: same jobs, same answers within rounding. On CUDA too where it is."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fedteddi import InputError
+from fedteddi.learning import stacked
+from fedteddi.learning.data import Dataset
+from fedteddi.learning.devices import make_engine
+from fedteddi.learning.dropout import KeyedDropout, draw_keys, keyed_bits
+from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.jobs import NO_IMAGE, Probe, TrainJob
+from fedteddi.learning.models import make_model
+from fedteddi.learning.one_by_one import OneByOne
+from fedteddi.learning.stacked import Stacked, chunk_size
+from small_world import tiny_data
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+class OddNet(nn.Module):
+    """A layer without a stacked form: a bare parameter. It takes the way through vmap."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.linspace(0.5, 1.5, 64))
+        self.drop = nn.Dropout(0.3)
+        self.head = nn.Linear(64, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(self.drop(torch.tanh(images.flatten(1) * self.scale)))
+
+
+class Reaching(nn.Module):
+    """Uses a layer's weight behind its back: the stacked form would answer otherwise, so vmap must be taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(64, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(images.flatten(1)) + F.linear(images.flatten(1), self.head.weight)
+
+
+def module_named(name: str, data: Dataset) -> nn.Module:
+    torch.manual_seed(3)
+    if name == "odd":
+        return OddNet()
+    if name == "reaching":
+        return Reaching()
+    if name == "frozen":
+        net = nn.Sequential(nn.Conv2d(1, 8, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(72, 5))
+        net[0].weight.requires_grad_(False)
+        return net
+    return make_model(name, data.image_shape, 5, 0)
+
+
+def jobs_of(
+    model: FlatModel, count: int, steps: int = 3, width: int = 8, rate: float = 0.05
+) -> list[TrainJob]:
+    rng = np.random.default_rng(1)
+    found = []
+    for number in range(count):
+        samples = rng.integers(0, 300, (steps, width))
+        samples[1, width - number % 3 :] = NO_IMAGE  # steps of unequal size
+        found.append(
+            TrainJob(
+                weights=model.weights.clone() * (1 + 0.02 * number),
+                samples=samples,
+                flips=rng.random((steps, width)) < 0.5 if number % 2 else None,
+                learning_rate=rate * np.array([1, 0.8, 0.6]) if number == 0 else rate,
+                momentum=0.5,
+                weight_decay=0.01 * number,
+                dropout_keys=draw_keys(rng, steps),
+            )
+        )
+    return found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "name", ["small_world:tiny_model", "paper-cnn", "resnet18", "odd", "reaching", "frozen"]
+)
+def test_the_two_engines_agree(name: str, device: str) -> None:
+    """Training with dropout, flips, momentum, decay and uneven steps; σ̂, losses, gradients, accuracy."""
+    data = tiny_data()
+    model = FlatModel(module_named(name, data))
+    # A deep net on 1×1 features magnifies rounding from step to step: small steps keep it comparable.
+    jobs = jobs_of(model, 5, rate=1e-4 if name == "resnet18" else 0.05)
+    one, many = OneByOne(model, data), Stacked(model, data, device, compiled=False)
+    for mine, theirs in zip(many.train(jobs), one.train(jobs), strict=True):
+        torch.testing.assert_close(mine.weights.cpu(), theirs.weights, rtol=1e-4, atol=2e-6)
+        assert mine.mean_loss == pytest.approx(theirs.mean_loss, rel=1e-4)
+        assert mine.update_norm == pytest.approx(theirs.update_norm, rel=1e-4)
+    probes = [
+        Probe(job.weights, job.samples[0], job.flips if job.flips is None else job.flips[0]) for job in jobs
+    ]
+    for (variance, loss), (expected, expected_loss) in zip(
+        many.gradient_variances(probes), one.gradient_variances(probes), strict=True
+    ):
+        assert variance == pytest.approx(expected, rel=1e-3)
+        assert loss == pytest.approx(expected_loss, rel=1e-4)
+    uneven = [Probe(job.weights, np.arange(4 + 70 * place)) for place, job in enumerate(jobs)]
+    assert many.losses(uneven) == pytest.approx(one.losses(uneven), rel=1e-4)
+    for found, wanted in zip(many.gradients(uneven[:2]), one.gradients(uneven[:2]), strict=True):
+        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-3, atol=1e-5)
+    models = [job.weights for job in jobs]
+    np.testing.assert_allclose(many.class_accuracy(models), one.class_accuracy(models), atol=1 / 20)
+    assert (many.programs.stacked is None) is (name in ("odd", "reaching"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_neighbours_and_chunks_do_not_matter(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    jobs = jobs_of(model, 7)
+    engine = Stacked(model, data, device, compiled=False)
+    together = engine.train(jobs)
+    alone = engine.train(jobs[3:4])[0]
+    torch.testing.assert_close(alone.weights, together[3].weights, rtol=1e-5, atol=1e-7)
+    monkeypatch.setattr(stacked, "SMALLEST", 1)
+    monkeypatch.setattr(stacked, "AT_ONCE", (2, 1))
+    small = Stacked(model, data, device, compiled=False)
+    for mine, theirs in zip(small.train(jobs), together, strict=True):
+        torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-5, atol=1e-7)
+
+
+def test_out_of_memory_means_fewer_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    engine = Stacked(model, data, "cpu", compiled=False)
+    expected = [end.weights for end in engine.train(jobs_of(model, 20))]
+    train_chunk, sizes = engine._train_chunk, []
+
+    def narrow(chunk: list[TrainJob]) -> object:
+        if len(chunk) > 4:
+            raise torch.OutOfMemoryError("too many")
+        sizes.append(len(chunk))
+        return train_chunk(chunk)
+
+    monkeypatch.setattr(engine, "_train_chunk", narrow)
+    for mine, theirs in zip(engine.train(jobs_of(model, 20)), expected, strict=True):
+        torch.testing.assert_close(mine.weights, theirs, rtol=1e-5, atol=1e-7)
+    assert set(sizes) == {4}
+
+    def never(chunk: list[TrainJob]) -> object:
+        raise torch.OutOfMemoryError(f"even {len(chunk)}")
+
+    monkeypatch.setattr(engine, "_train_chunk", never)
+    with pytest.raises(InputError, match="use smaller batches"):
+        engine.train(jobs_of(model, 20))
+
+
+def test_chunk_sizes() -> None:
+    """Few sizes, mostly filled: 1,290 jobs are five times 256 and once 16; memory's limit is kept."""
+    left, sizes = 1290, []
+    while left > 0:
+        sizes.append(chunk_size(left, 256))
+        left -= sizes[-1]
+    assert sizes == [256] * 5 + [16]
+    assert chunk_size(200, 256) == 256
+    assert chunk_size(170, 256) == 64
+    assert chunk_size(3, 256) == 16
+    assert chunk_size(1000, 4) == 4
+    assert chunk_size(1, 1) == 1
+
+
+class OwnNoise(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(64, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(F.dropout(images.flatten(1), 0.5, self.training))
+
+
+class Mixing(nn.Module):
+    """Looks at values while running, which cannot be batched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(64))
+        self.head = nn.Linear(64, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        flat = images.flatten(1) * self.scale
+        return self.head(flat if float(flat.sum()) > 0 else -flat)
+
+
+def test_models_that_cannot_be_batched_are_refused() -> None:
+    data = tiny_data()
+    with pytest.raises(InputError, match=r"draws random numbers of its own.*use nn.Dropout"):
+        Stacked(FlatModel(OwnNoise()), data, "cpu", compiled=False)
+    with pytest.raises(InputError, match="cannot be batched over clients"):
+        Stacked(FlatModel(Mixing()), data, "cpu", compiled=False)
+
+
+def test_no_cuda_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(
+        InputError, match=r"device='cuda': PyTorch .* sees 0 CUDA devices here; use --device cpu"
+    ):
+        make_engine(model, data, "cuda")
+    with pytest.raises(InputError, match=r"device='cuda:3'"):
+        make_engine(model, data, "cuda:3")
+    with pytest.raises(InputError, match="choose cpu, cuda"):
+        make_engine(model, data, "gpu")
+    assert isinstance(make_engine(model, data, "auto"), OneByOne)
+    assert isinstance(make_engine(model, data), OneByOne)
+
+
+def test_dropout_follows_its_key() -> None:
+    """Share kept 1 − p within 5 deviations; the same key, the same mask; another key, step or layer, another one."""
+    layer = KeyedDropout(0.3, layer=0)
+    layer.key = torch.tensor([[5, -7], [5, -6]], dtype=torch.int32)
+    ones = torch.ones(2, 100_000)
+    masks = layer(ones)
+    assert masks.unique().tolist() == pytest.approx([0, 1 / 0.7])
+    kept = (masks > 0).float().mean(dim=1)
+    assert (kept - 0.7).abs().max() < 5 * np.sqrt(0.21 / 100_000)
+    assert torch.equal(masks, layer(ones))
+    both = ((masks[0] > 0) & (masks[1] > 0)).float().mean()
+    assert abs(float(both) - 0.49) < 5 * np.sqrt(0.49 * 0.51 / 100_000)
+    other = KeyedDropout(0.3, layer=1)
+    other.key = layer.key
+    agree = ((other(ones) > 0) == (masks > 0)).float().mean()
+    assert abs(float(agree) - 0.58) < 5 * np.sqrt(0.25 / 200_000)
+    layer.key = layer.key[:1]
+    assert torch.equal(layer(ones[:1]), masks[:1])  # who shares the batch does not matter
+    layer.eval()
+    assert torch.equal(layer(ones), ones)
+    layer.train()
+    layer.p = 1.0
+    assert not layer(ones).any()
+
+
+def test_dropout_bits_are_those_of_32_bit_arithmetic() -> None:
+    """The same mixing in Python's unlimited integers, cut to 32 bits after each step."""
+
+    def mixed(h: int) -> int:
+        h = ((h ^ (h >> 16)) * 0x85EBCA6B) % 2**32
+        h = ((h ^ (h >> 13)) * 0xC2B2AE35) % 2**32
+        return h ^ (h >> 16)
+
+    key, layer = (123456789, -987654321), 2
+    found = keyed_bits(torch.tensor([key], dtype=torch.int32), layer, 50)[0].tolist()
+    offset = layer * 0x9E3779B9 % 2**32
+    for place, bits in enumerate(found):
+        first = mixed((place + ((key[0] % 2**32) ^ offset)) % 2**32)
+        assert bits % 2**32 == mixed(first ^ (key[1] % 2**32))
