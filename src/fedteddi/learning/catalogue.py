@@ -1,6 +1,7 @@
 """The data sets that have a name, how CIFAR's are laid out on disk, and where they are looked for."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def find_cifar(which: Cifar, data_dir: str | Path | None = None) -> Path | None:
     folders = [place, place / which.folder]
     try:
         for folder in folders:
-            if all((folder / file).is_file() for file in which.files):
+            if is_complete(which, folder):
                 return folder
         for archive in (place, place / which.archive):
             if archive.name == which.archive and archive.is_file():
@@ -79,13 +80,23 @@ def find_cifar(which: Cifar, data_dir: str | Path | None = None) -> Path | None:
     return None
 
 
+def is_complete(which: Cifar, folder: Path) -> bool:
+    """Whether all files with images are in this folder."""
+    return all((folder / file).is_file() for file in which.files)
+
+
 def located_cifar(which: Cifar, data_dir: str | Path | None = None) -> Path:
     """Return what `find_cifar` finds; say where it looked if that is nothing."""
     found = find_cifar(which, data_dir)
     if found is None:
-        there = "" if data_dir is None else f" --data-dir {data_dir}"
         raise InputError(
             f"{which.name} is not in {data_folder(data_dir)} (neither {which.folder} nor {which.archive}): get it with"
-            f" 'fedteddi data get {which.name}{there}', or say where it is with --data-dir or FEDTEDDI_DATA"
+            f" '{how_to_get(which, data_dir)}', or say where it is with --data-dir or FEDTEDDI_DATA"
         )
     return found
+
+
+def how_to_get(which: Cifar, data_dir: str | Path | None = None) -> str:
+    """Return the command that puts it where it is looked for."""
+    there = [] if data_dir is None else ["--data-dir", str(data_dir)]
+    return shlex.join(["fedteddi", "data", "get", which.name, *there])
