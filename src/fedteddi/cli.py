@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 import fedteddi
-from fedteddi.cli_experiments import register
+from fedteddi import cli_data, cli_experiments
 from fedteddi.errors import InputError
 from fedteddi.protocol.answer import answer_round
 from fedteddi.protocol.example import example_round
@@ -32,7 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-register(app)
+cli_experiments.register(app)
+cli_data.register(app)
 
 
 def main() -> None:

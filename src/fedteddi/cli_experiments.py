@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedteddi.cli_data import DataDir
 from fedteddi.errors import InputError
 from fedteddi.schedulers.registry import built_in
 from fedteddi.settings import Settings, load_experiment, override
@@ -55,6 +56,7 @@ def run(
     resume: Resume = False,
     time_limit: TimeLimit = None,
     changes: Changes = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Run one experiment with one scheduler, and print how accuracy grew."""
     from fedteddi.experiment import simulate
@@ -71,7 +73,13 @@ def run(
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{settings.name}-s{settings.seed}"
     with _watching() as watch:
         record = simulate(
-            settings, device=device, out=folder, resume=resume, time_limit_s=time_limit, watch=watch
+            settings,
+            device=device,
+            out=folder,
+            resume=resume,
+            time_limit_s=time_limit,
+            watch=watch,
+            data_dir=data_dir,
         )
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
     _say_where(folder, record.finished)
@@ -91,6 +99,7 @@ def compare(
     resume: Resume = False,
     time_limit: TimeLimit = None,
     changes: Changes = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report."""
     from fedteddi.experiment import compare as compare_runs
@@ -108,6 +117,7 @@ def compare(
             resume=resume,
             time_limit_s=time_limit,
             watch=watch,
+            data_dir=data_dir,
         )
     if study.finished:
         report(folder)
@@ -152,6 +162,7 @@ def scenario(
         "scenario.png"
     ),
     changes: Changes = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Print and draw who holds which classes in every frame, before anything is trained."""
     import numpy as np
@@ -163,7 +174,7 @@ def scenario(
 
     settings = _settings(experiment, None, changes)
     settings = settings if seed is None else settings.changed(seed=seed)
-    data = load_dataset(settings.dataset)
+    data = load_dataset(settings.dataset, data_dir)
     plan = build_plan(
         settings.scenario, data.train_labels.numpy(), data.num_classes, len(settings.rounds), settings.seed
     )

@@ -11,7 +11,7 @@ from typing import Any
 from fedteddi.checkpoint import load_checkpoint, save_checkpoint
 from fedteddi.errors import InputError
 from fedteddi.laboratory import Laboratory, Run
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.data import Dataset, load_dataset
 from fedteddi.results.folder import RunFolder, locked
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.settings import Settings
@@ -47,16 +47,17 @@ def simulate(
     resume: bool = False,
     time_limit_s: float | None = None,
     watch: Watch | None = None,
+    data_dir: str | Path | None = None,
     **changes: Any,
 ) -> RunRecord:
     """Run one experiment and return its record.
 
-    `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`.
+    `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`. `data_dir` is where CIFAR lies.
     """
     chosen = (settings or Settings()).changed(**changes)
     if "name" not in changes:
         chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
-    study = _play([chosen], data, device, out, resume, time_limit_s, watch, one=True)
+    study = _play([chosen], data, device, out, resume, time_limit_s, watch, one=True, data_dir=data_dir)
     return study.runs[0]
 
 
@@ -72,6 +73,7 @@ def compare(
     resume: bool = False,
     time_limit_s: float | None = None,
     watch: Watch | None = None,
+    data_dir: str | Path | None = None,
     **changes: Any,
 ) -> Study:
     """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches."""
@@ -85,7 +87,9 @@ def compare(
             raise InputError(
                 f"two runs would both be called {name}: give your schedulers different class names"
             )
-    return _play(list(each.values()), data, device, out, resume, time_limit_s, watch, one=False)
+    return _play(
+        list(each.values()), data, device, out, resume, time_limit_s, watch, one=False, data_dir=data_dir
+    )
 
 
 def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
@@ -118,6 +122,7 @@ def _play(
     watch: Watch | None,
     *,
     one: bool,
+    data_dir: str | Path | None = None,
 ) -> Study:
     if not each:
         raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
@@ -131,6 +136,8 @@ def _play(
         ]  # so that the record does not claim another
     if folder is not None and not resume and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} exists already: continue it with --resume, or choose another --out")
+    if data is None:  # before the folder is made: if it is missing, nothing is left behind
+        data = load_dataset(each[0].dataset, data_dir)
     with locked(folder) if folder is not None else nullcontext():
         laboratory = Laboratory(each[0], data, device)
         runs = []

@@ -3,7 +3,6 @@
 import hashlib
 import inspect
 import json
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from fedteddi.cache import cache_folder
 from fedteddi.errors import InputError
 from fedteddi.heterogeneity.mixes import pooled_mix
 from fedteddi.learning.data import Dataset, load_dataset
@@ -335,11 +335,3 @@ def _pooled_samples(plan: Plan) -> np.ndarray:
 
 def _pretrained_file(name: str) -> Path:
     return cache_folder() / "pretrained" / f"{name}.safetensors"
-
-
-def cache_folder() -> Path:
-    """Where pre-trained models are kept: $FEDTEDDI_CACHE, or the user's cache."""
-    given = os.environ.get("FEDTEDDI_CACHE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedteddi"

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
@@ -184,6 +191,18 @@ def progress_bar() -> RichProgress:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
+        console=err,
+    )
+
+
+def download_bar() -> RichProgress:
+    """Return a live bar on stderr for what is being fetched: megabytes, their speed, the time that is left."""
+    return RichProgress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
         console=err,
     )
 

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.learning.catalogue import CIFAR, EMBEDDED, NAMES, located_cifar
+from fedteddi.learning.cifar import read_cifar
 
-EMBEDDED = {"fashion-mnist": "fashion_mnist.npz"}
 PARTS = ("train_images", "train_labels", "test_images", "test_labels")
+PIECE_IMAGES = 4096  # counted at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,8 +40,13 @@ class Dataset:
         train_labels: np.ndarray,
         test_images: np.ndarray,
         test_labels: np.ndarray,
+        *,
+        num_classes: int | None = None,
     ) -> "Dataset":
-        """Make a data set of any labelled byte images: [M, H, W], [M, H, W, channels] or [M, channels, H, W]."""
+        """Make a data set of any labelled byte images: [M, H, W], [M, H, W, channels] or [M, channels, H, W].
+
+        Without `num_classes`, the highest label says how many classes there are.
+        """
         images = {"train_images": _channels_first("train_images", train_images)}
         images["test_images"] = _channels_first("test_images", test_images)
         if images["train_images"].shape[1:] != images["test_images"].shape[1:]:
@@ -53,11 +60,16 @@ class Dataset:
             raise InputError(
                 f"the data set {name} has no training or no test images: give at least one of each"
             )
-        pixels = images["train_images"].astype(np.float64)
-        mean, std = pixels.mean(axis=(0, 2, 3)), pixels.std(axis=(0, 2, 3))
+        highest = int(max(train_labels.max(), test_labels.max()))
+        if num_classes is not None and highest >= num_classes:
+            raise InputError(
+                f"num_classes={num_classes}, but the data set {name} has the label {highest}:"
+                f" give at least {highest + 1}"
+            )
+        mean, std = _channel_statistics(images["train_images"])
         return cls(
             name=name,
-            num_classes=int(max(train_labels.max(), test_labels.max())) + 1,
+            num_classes=highest + 1 if num_classes is None else num_classes,
             train_images=torch.from_numpy(images["train_images"]),
             train_labels=torch.from_numpy(train_labels.astype(np.int64)),
             test_images=torch.from_numpy(images["test_images"]),
@@ -93,18 +105,24 @@ class Dataset:
         return images, self.train_labels[where]
 
 
-def load_dataset(name: str) -> Dataset:
-    """Load a data set by name, or from an .npz file that holds train_images, train_labels, test_images, test_labels."""
+def load_dataset(name: str, data_dir: str | Path | None = None) -> Dataset:
+    """Load a data set by name, or from an .npz file that holds train_images, train_labels, test_images, test_labels.
+
+    CIFAR is looked for in `data_dir`, else in $FEDTEDDI_DATA, else in the user's cache.
+    """
     if name in EMBEDDED:
         with files("fedteddi.learning").joinpath("embedded", EMBEDDED[name]).open("rb") as file:
             return _from_npz(name, file)
+    if name in CIFAR:
+        parts = read_cifar(CIFAR[name], located_cifar(CIFAR[name], data_dir))
+        return Dataset.from_arrays(name, *parts, num_classes=CIFAR[name].num_classes)
     if name.endswith(".npz"):
         if not Path(name).is_file():
             raise InputError(f"there is no file {shown(name)}: give an .npz file with {', '.join(PARTS)}")
         with Path(name).open("rb") as file:
             return _from_npz(Path(name).stem, file)
     raise InputError(
-        f"no data set is called {shown(name)}{nearest_hint(name, EMBEDDED)}: known are {', '.join(EMBEDDED)},"
+        f"no data set is called {shown(name)}{nearest_hint(name, NAMES)}: known are {', '.join(NAMES)},"
         " or give an .npz file"
     )
 
@@ -134,3 +152,18 @@ def _channels_first(part: str, images: np.ndarray) -> np.ndarray:
     if images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
         return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
     return np.ascontiguousarray(images)
+
+
+def _channel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return every channel's mean and standard deviation, from how often each byte occurs.
+
+    As floats, CIFAR's images would take a gigabyte.
+    """
+    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
+    for start in range(0, len(images), PIECE_IMAGES):
+        for channel, pixels in enumerate(images[start : start + PIECE_IMAGES].swapaxes(0, 1)):
+            counts[channel] += np.bincount(pixels.reshape(-1), minlength=256)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    byte = np.arange(256)
+    mean = shares @ byte  # [channels, 256] @ [256] -> [channels]
+    return mean, np.sqrt((shares * (byte - mean[:, None]) ** 2).sum(axis=1))

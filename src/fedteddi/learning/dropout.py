@@ -23,9 +23,11 @@ class KeyedDropout(nn.Module):
         """Keep each entry with probability 1 − p, scaled by 1/(1 − p)."""
         if not self.training or self.p == 0:
             return values
+        if self.p >= 1:
+            return torch.zeros_like(values)
         bits = keyed_bits(self.key, self.layer, values.numel() // len(self.key))
         keep = bits.view(values.shape) >= int(self.p * 2**32) - 2**31
-        return torch.where(keep, values * (1 / (1 - self.p)) if self.p < 1 else values, 0)
+        return torch.where(keep, values * (1 / (1 - self.p)), 0)
 
     def extra_repr(self) -> str:
         """Show p, like nn.Dropout."""
