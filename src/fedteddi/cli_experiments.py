@@ -77,7 +77,10 @@ def compare(
     experiment: Experiment = "fashion",
     scheduler: Annotated[
         list[str] | None,
-        typer.Option(help="A rule (may be repeated); default all. Also: everyone, as a bound."),
+        typer.Option(
+            help="A rule (may be repeated); default all. Also two bounds: everyone (all upload, no limits) and"
+            " centralised (all data in one place)."
+        ),
     ] = None,
     seeds: Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")] = "1",
     deadline: Annotated[list[float] | None, typer.Option(help="Seconds; may be repeated.")] = None,
@@ -120,9 +123,9 @@ def report(
         Path | None, typer.Option("--out", help="Where to write; default RUNS/report.")
     ] = None,
 ) -> None:
-    """Print tables about finished runs, and write them with the figures 3 to 6 (Markdown, CSV, PNG, SVG)."""
+    """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG, SVG)."""
+    from fedteddi.results.reading import read_study
     from fedteddi.results.report import write_report
-    from fedteddi.results.runs import read_study
 
     for value in target or []:
         if not 0 < value < 1:

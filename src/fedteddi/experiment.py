@@ -13,12 +13,12 @@ from fedteddi.errors import InputError
 from fedteddi.laboratory import Laboratory, Run
 from fedteddi.learning.data import Dataset
 from fedteddi.results.folder import RunFolder, locked
-from fedteddi.results.runs import RunRecord, Study
+from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.settings import Settings
 
 CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
-# Reference bounds, not rivals: what everyone's upload would give, with no limit of band or time.
-NO_LIMITS = {
+# What the reference bounds share: no limit of band or time.
+NO_LIMITS: dict[str, Any] = {
     "scheduler": "random",
     "scheduler_options": {},
     "radio__total_hz": 1e18,
@@ -88,11 +88,14 @@ def compare(
 
 def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
     """Return the settings of one run of a comparison."""
-    if scheduler == "everyone":
-        return base.changed(name="everyone", seed=seed, **NO_LIMITS)
+    if scheduler in REFERENCES:
+        return reference(base.changed(name=scheduler, seed=seed, **NO_LIMITS))
+    name = scheduler.rpartition(":")[2]
+    if name in REFERENCES:
+        raise InputError(f"{scheduler}: {name} is the name of a reference bound: give your class another")
     same = scheduler == base.scheduler
     return base.changed(
-        name=scheduler.rpartition(":")[2],
+        name=name,
         scheduler=scheduler,
         scheduler_options=base.scheduler_options if same else {},
         seed=seed,
@@ -100,9 +103,24 @@ def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Set
     )
 
 
+def reference(unlimited: Settings) -> Settings:
+    """Return the settings of a reference bound: `everyone` as it is, `centralised` on all data in one place.
+
+    The one client that stands for all N trains on batches of N·b images: as many a round as all of them together.
+    """
+    if unlimited.name != "centralised":
+        return unlimited
+    return unlimited.changed(
+        scenario__pooled=True,
+        training__batch_size=unlimited.training.batch_size * unlimited.scenario.clients,
+        radio__gain_trace="",  # they are about N clients, and nothing is sent
+        radio__compute_trace="",
+    )
+
+
 def run_name(settings: Settings) -> str:
     """Return the folder of one run of a comparison."""
-    deadline = "" if settings.name == "everyone" else f"-d{settings.radio.deadline_s:.12g}"
+    deadline = "" if settings.name in REFERENCES else f"-d{settings.radio.deadline_s:.12g}"
     return f"{settings.name}{deadline}-s{settings.seed}"
 
 
