@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedteddi.errors import InputError
+from fedteddi.process_age import process_age_s
 from fedteddi.schedulers.registry import built_in
 from fedteddi.settings import Settings, load_experiment, override
-from fedteddi.terminal import err, out, print_table, progress_bar
+from fedteddi.terminal import err, out, print_table, progress_bar, say
 
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress, Watch
+    from fedteddi.results.runs import Study
 
 PLAIN_LINE_EVERY_S = 5.0
 
@@ -28,7 +30,12 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Continue what is in the folder; start if there is nothing.")
 ]
 TimeLimit = Annotated[
-    float | None, typer.Option(min=0, help="Stop in time, resumable, after this many seconds.")
+    float | None,
+    typer.Option(
+        min=0,
+        help="Stop, resumable, before this many seconds are over; the process's start and imports count, the"
+        " report after a finished comparison does not.",
+    ),
 ]
 Changes = Annotated[
     list[str] | None,
@@ -68,7 +75,7 @@ def run(
         settings = settings.changed(seed=seed)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{settings.name}-s{settings.seed}"
     with _watching() as watch:
-        record = simulate(settings, out=folder, resume=resume, time_limit_s=time_limit, watch=watch)
+        record = simulate(settings, out=folder, resume=resume, time_limit_s=_left(time_limit), watch=watch)
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
     _say_where(folder, record.finished)
 
@@ -90,7 +97,10 @@ def compare(
     time_limit: TimeLimit = None,
     changes: Changes = None,
 ) -> None:
-    """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report."""
+    """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
+
+    A run that diverges ends there; the others go on, and the exit code is 1.
+    """
     from fedteddi.experiment import compare as compare_runs
 
     settings = _settings(experiment, rounds, changes)
@@ -103,12 +113,16 @@ def compare(
             deadlines_s=deadline,
             out=folder,
             resume=resume,
-            time_limit_s=time_limit,
+            time_limit_s=_left(time_limit),
             watch=watch,
         )
-    if study.finished:
-        report(folder)
-    _say_where(folder, study.finished)
+    if not study.unfinished and len(study.failures) < len(study.runs):
+        report(folder)  # which names the failed ones too
+    else:
+        _say_failed(study)
+    _say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
+    if study.failures:
+        raise typer.Exit(1)
 
 
 def report(
@@ -138,6 +152,7 @@ def report(
             print_table(table)
     for name in made.unfinished:
         err.print(f"[yellow]warning:[/] {name} is not finished, and left out: continue it with --resume")
+    _say_failed(study)
     pictures = [file for file in made.files if file.suffix == ".png"]
     out.print(f"\n{made.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
 
@@ -192,9 +207,19 @@ def _settings(experiment: str, rounds: int | None, changes: list[str] | None) ->
     return override(settings, changes or [])
 
 
-def _say_where(folder: Path, finished: bool) -> None:
+def _left(time_limit_s: float | None) -> float | None:
+    """Return what is left of a time limit that counts from the process's start."""
+    return None if time_limit_s is None else max(0.0, time_limit_s - process_age_s())
+
+
+def _say_failed(study: "Study") -> None:
+    for title, failure in study.failures.items():
+        say("warning", f"{title} failed, and is left out: {failure.cause}, and choose another --out")
+
+
+def _say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
     if finished:
-        out.print(f"all rounds are done; records in {folder}", soft_wrap=True)
+        out.print(f"{done} are done; records in {folder}", soft_wrap=True)
     else:
         out.print(
             f"stopped in time; continue with the same command and --resume (records in {folder})",

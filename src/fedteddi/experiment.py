@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedteddi.checkpoint import load_checkpoint, save_checkpoint
+from fedteddi.checkpoint import load_checkpoint, save_checkpoint, save_failure
 from fedteddi.errors import InputError
-from fedteddi.laboratory import Laboratory, Run
+from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset
 from fedteddi.results.folder import RunFolder, locked
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.run import Run
 from fedteddi.settings import Settings
 
 CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
@@ -55,8 +56,10 @@ def simulate(
     chosen = (settings or Settings()).changed(**changes)
     if "name" not in changes:
         chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
-    study = _play([chosen], data, out, resume, time_limit_s, watch, one=True)
-    return study.runs[0]
+    record = _play([chosen], data, out, resume, time_limit_s, watch, one=True).runs[0]
+    if record.failure is not None:
+        raise InputError(f"{record.title}: {record.failure.cause}")
+    return record
 
 
 def compare(
@@ -72,7 +75,10 @@ def compare(
     watch: Watch | None = None,
     **changes: Any,
 ) -> Study:
-    """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches."""
+    """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches.
+
+    A run that diverges ends there (`study.failures`); the others go on.
+    """
     base = (settings or Settings()).changed(**changes)
     rules, numbers = list(dict.fromkeys(schedulers)), list(dict.fromkeys(seeds))
     times = list(dict.fromkeys(deadlines_s)) if deadlines_s is not None else [base.radio.deadline_s]
@@ -160,7 +166,11 @@ def _play(
             for run in runs:
                 if run.folder is not None:
                     run.folder.close()
-        return Study(tuple(RunRecord.of(run.settings, run.plan, run.records, run.finished) for run in runs))
+        return Study(tuple(_record(run) for run in runs))
+
+
+def _record(run: Run) -> RunRecord:
+    return RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
 
 
 def _attach(run: Run, folder: RunFolder, data: Dataset) -> None:
@@ -178,8 +188,8 @@ def _attach(run: Run, folder: RunFolder, data: Dataset) -> None:
 def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None, watch: Watch | None) -> None:
     in_all = sum(sum(run.settings.rounds) for run in runs)
     saved_at, longest_s = time.monotonic(), 0.0
-    started = [run for run in runs if not run.finished]
-    while active := [run for run in runs if not run.finished]:
+    started = [run for run in runs if not run.over]
+    while active := [run for run in runs if not run.over]:
         if stop_at is not None and time.monotonic() + 1.5 * longest_s > stop_at:
             break
         began = time.monotonic()
@@ -189,6 +199,9 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
         )  # a run's first step may pre-train: one at a time, to stop in time
         if not fresh:  # pre-training says nothing about how long a round takes
             longest_s = max(longest_s, time.monotonic() - began)
+        for run in active:
+            if run.failure is not None:
+                save_failure(run)
         if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
             for run in active:
                 save_checkpoint(run)

@@ -1,11 +1,11 @@
-"""Runs, and the laboratory that advances any number of them round by round, together."""
+"""The laboratory: data and model, and any number of runs advanced round by round, together."""
 
 import hashlib
 import inspect
 import json
+import math
 import os
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from fedteddi.errors import InputError
+from fedteddi.errors import DivergedError, InputError
 from fedteddi.heterogeneity.mixes import pooled_mix
 from fedteddi.learning.data import Dataset, load_dataset
 from fedteddi.learning.evaluation import class_accuracy, training_loss
@@ -25,44 +25,20 @@ from fedteddi.learning.pretraining import pretrain
 from fedteddi.plugins import load_object
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, Request
+from fedteddi.protocol.record import round_record
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round
 from fedteddi.randomness import keyed_rng
-from fedteddi.results.folder import RunFolder, write_atomically
+from fedteddi.results.folder import write_atomically
+from fedteddi.run import Run
 from fedteddi.runtimes.in_process import Clients, InProcess
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Plan
-from fedteddi.schedulers.registry import make_scheduler
 from fedteddi.settings import Settings
-from fedteddi.wireless.radio import watts_from_dbm
 
 # What a pre-trained model depends on, besides the model, the data and the seed.
 PRETRAINING = {
     f"pretrain_{part}" for part in ("epochs", "learning_rate", "momentum", "weight_decay", "batch_size")
 }
-
-
-@dataclass(eq=False)
-class Run:
-    """One scheduler on one seed: its server, its clients, its record."""
-
-    settings: Settings
-    plan: Plan
-    state: ServerState
-    clients: Clients
-    world: Environment
-    folder: RunFolder | None = None
-    best_weights: Tensor | None = None
-    best_loss: float = float("inf")
-    records: list[dict[str, Any]] = field(default_factory=list)
-    finished: bool = False
-
-    def __post_init__(self) -> None:
-        self.rule = make_scheduler(self.settings.scheduler, **self.settings.scheduler_options)
-
-    @property
-    def last_frame(self) -> int:
-        """The number of the last frame."""
-        return len(self.settings.rounds) - 1
 
 
 class Laboratory:
@@ -155,27 +131,34 @@ class Laboratory:
         return found
 
     def advance(self, runs: list[Run]) -> None:
-        """Take every run one step further: into its next frame, or through its next round."""
+        """Take every run one step further: into its next frame, or through its next round.
+
+        A run that diverges is marked as failed, and the others go on; nobody can advance it any more.
+        """
+        for run in runs:
+            run.check_not_failed()
         started = time.perf_counter()
         entering = [run for run in runs if run.state.round == 0 and not self._entered(run)]
         for run in entering:
-            self._enter(run)
-        running = [run for run in runs if run not in entering and not run.finished]
+            with run.failing():
+                self._enter(run)
+        running = [run for run in runs if run not in entering and not run.over]
         facts = self._rounds(running)
         seconds = (time.perf_counter() - started) / max(1, len(running))
         for run, fact in zip(running, facts, strict=True):
-            self._record(run, fact, seconds)
+            with run.failing():
+                self._record(run, fact, seconds)
         for run in runs:
             self._leave_frame_if_done(run)
 
     def _entered(self, run: Run) -> bool:
         return any(r["frame"] == run.state.frame and r["round"] == 0 for r in run.records[-1:])
 
-    def _rounds(self, runs: list[Run]) -> list[RoundFacts]:
+    def _rounds(self, runs: list[Run]) -> list[RoundFacts | DivergedError]:
         """Play one round of every run; what they ask at the same time is answered together."""
         rounds = [server_round(run.state, run.settings, run.rule, run.world, self.model.bits) for run in runs]
         asking: dict[int, Request] = {place: next(game) for place, game in enumerate(rounds)}
-        facts: dict[int, RoundFacts] = {}
+        facts: dict[int, RoundFacts | DivergedError] = {}
         while asking:
             places = list(asking)
             answers = self.runtime.exchange([(runs[place].clients, asking[place]) for place in places])
@@ -186,17 +169,29 @@ class Laboratory:
 
     @staticmethod
     def _send(
-        place: int, game: Any, answer: Answers, asking: dict[int, Request], facts: dict[int, RoundFacts]
+        place: int,
+        game: Any,
+        answer: Answers,
+        asking: dict[int, Request],
+        facts: dict[int, RoundFacts | DivergedError],
     ) -> None:
         try:
             asking[place] = game.send(answer)
         except StopIteration as stop:
             facts[place] = stop.value
+        except DivergedError as error:  # the others go on
+            facts[place] = error
 
     def _enter(self, run: Run) -> None:
         """Start a frame: judge the model it begins with (k = 0)."""
         if not run.records:
-            run.state.weights = self._starting_weights(run.settings, run.plan)
+            weights = self._starting_weights(run.settings, run.plan)
+            if not bool(torch.isfinite(weights).all()):
+                rate = run.settings.training.pretrain_learning_rate
+                raise DivergedError(
+                    f"pre-training diverged: lower training.pretrain_learning_rate={rate:g}", 0, 0
+                )
+            run.state.weights = weights
         run.best_loss, run.best_weights = float("inf"), None
         record: dict[str, Any] = {"frame": run.state.frame, "round": 0}
         self._judge(run, record)
@@ -225,36 +220,10 @@ class Laboratory:
             if record["loss"] < run.best_loss:
                 run.best_loss, run.best_weights = record["loss"], run.state.weights.clone()
 
-    def _record(self, run: Run, facts: RoundFacts, seconds: float) -> None:
-        if not bool(torch.isfinite(run.state.weights).all()):
-            raise InputError(
-                f"{run.settings.name}, seed {run.settings.seed}: training diverged in frame {facts.frame}, round"
-                f" {facts.round}: lower training.learning_rate={run.settings.training.learning_rate:g}"
-            )
-        new = run.plan.new_classes(facts.frame)
-        clients, terms = facts.schedule.clients, facts.terms
-        upload_s = [done - compute for done, compute in zip(facts.finish_s, facts.compute_s, strict=True)]
-        radio = run.settings.radio
-        record: dict[str, Any] = {
-            "frame": facts.frame,
-            "round": facts.round,
-            "clients": list(clients),
-            "scheduled_new": int(sum(new[n] for n in clients)),
-            "bandwidth_hz": list(facts.schedule.bandwidth_hz),
-            "compute_s": list(facts.compute_s),
-            "finish_s": list(facts.finish_s),
-            "round_s": facts.round_s,
-            "uplink_bits": self.model.bits * len(clients),
-            "energy_j": watts_from_dbm(radio.power_dbm) * sum(upload_s)
-            + radio.compute_power_w * facts.all_compute_s,
-            "gradient_std": facts.gradient_std,
-            "class_norm": None if facts.class_norm is None else list(facts.class_norm),
-            "objective": None
-            if terms is None
-            else {"variance": terms.variance, "divergence": terms.divergence, "drift": terms.drift}
-            | {"drift_weight": terms.drift_weight, "total": terms.total},
-            "failures": {str(n): why for n, why in facts.failures.items()},
-        }
+    def _record(self, run: Run, facts: RoundFacts | DivergedError, seconds: float) -> None:
+        if isinstance(facts, DivergedError):
+            raise facts
+        record = round_record(facts, run.plan.new_classes(facts.frame), run.settings.radio, self.model.bits)
         last = facts.round == run.settings.rounds[facts.frame]
         if facts.round % run.settings.evaluation.every == 0 or last:
             self._judge(run, record)
@@ -262,6 +231,15 @@ class Laboratory:
 
     @staticmethod
     def _append(run: Run, record: dict[str, Any], timing: dict[str, Any]) -> None:
+        if not math.isfinite(
+            record.get("loss", 0.0)
+        ):  # large weights can be finite while what they say is not
+            raise DivergedError(
+                f"training diverged in frame {record['frame']}, round {record['round']} (its loss is not finite):"
+                f" lower training.learning_rate={run.settings.training.learning_rate:g}",
+                record["frame"],
+                record["round"],
+            )
         run.records.append(record)
         if run.folder is not None:
             run.folder.append(record, timing)
@@ -269,7 +247,7 @@ class Laboratory:
     @staticmethod
     def _leave_frame_if_done(run: Run) -> None:
         """After a frame's last round, the best model of the frame starts the next (w̃_l)."""
-        if run.finished or run.state.round < run.settings.rounds[run.state.frame]:
+        if run.over or run.state.round < run.settings.rounds[run.state.frame]:
             return
         if run.state.frame == run.last_frame:
             run.finished = True

@@ -252,7 +252,7 @@ def test_the_report_is_complete_and_repeatable(tmp_path: Path) -> None:
 def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:
     half = RunRecord(OURS[0].settings, COUNTS, OURS[0].records[:3], False)
     made_report = write_report(Study((half, *THEIRS)), tmp_path / "report")
-    assert made_report.unfinished == ["fedteddi seed 0"]
+    assert made_report.unfinished == ["fedteddi at 1 s, seed 0"]
     assert "fedteddi" not in summary(Study((half, *THEIRS)), 1)["scheduler"].tolist()
     unfinished_ours = savings_table(Study((half, *THEIRS)), 1, TO_60, "fedteddi")
     assert len(unfinished_ours) == 0

@@ -63,6 +63,8 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
         ax.set_xticks(places, [scheduler for scheduler, _ in found], rotation=40, ha="right")
         ax.set_title(_limit(study, deadline_s))
         ax.set_ylabel("scheduled clients a round")
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.set_axisbelow(True)
     return _finished(figure, axes)
 
 
@@ -257,4 +259,6 @@ def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
     )
     if len(y) > 1:
         std = y.std(axis=0, ddof=1)
-        ax.fill_between(x, mean - std, mean + std, color=line.get_color(), alpha=0.12, linewidth=0)
+        ax.fill_between(
+            x, np.maximum(mean - std, 0), mean + std, color=line.get_color(), alpha=0.12, linewidth=0
+        )

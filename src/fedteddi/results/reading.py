@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedteddi.errors import InputError
-from fedteddi.results.folder import first_difference, read_records
+from fedteddi.results.folder import RunFolder, first_difference, read_records
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.settings import Settings, read_settings
 
@@ -22,7 +22,8 @@ def read_run(path: Path) -> RunRecord:
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
     rounds = [record for record in records if record["round"] > 0]
-    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds))
+    failure = RunFolder(path).failure()
+    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure)
 
 
 def read_study(path: Path) -> Study:

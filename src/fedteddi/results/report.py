@@ -67,14 +67,15 @@ def write_report(
     study.curves().to_csv(out / "curves.csv", index=False)
     files.append(out / "curves.csv")
     pictures = [save(figure, out / name) for name, figure in make_figures(study).items()]
-    unfinished = [f"{run.scheduler} seed {run.settings.seed}" for run in study.runs if not run.finished]
+    unfinished = [run.title for run in study.unfinished]
     page = [f"# {len(study.runs)} runs", ""]
     if unfinished:
-        page += [f"Not finished, and left out of the tables: {', '.join(unfinished)}.", ""]
+        page += [f"Not finished, and left out of the tables: {'; '.join(unfinished)}.", ""]
+    for title, failure in study.failures.items():
+        page += [f"Failed, and left out of the tables: {title}: {failure.cause}.", ""]
     for title, table in found.items():
         page += [f"## {title}", "", markdown(table), ""]
     page += [f"![{png.stem}]({png.name})" for png, _ in pictures]
     (out / "report.md").write_text("\n".join(page) + "\n", encoding="utf-8")
-    return Report(
-        found, [out / "report.md", *files, *(file for pair in pictures for file in pair)], unfinished
-    )
+    files = [out / "report.md", *files, *(file for pair in pictures for file in pair)]
+    return Report(found, files, unfinished)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedteddi.errors import InputError
+from fedteddi.results.folder import Failure
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
 
@@ -31,18 +32,31 @@ class RunRecord:
     counts: np.ndarray  # samples by frame, client and class, [L, N, C]
     records: tuple[dict[str, Any], ...]
     finished: bool
+    failure: Failure | None = None  # why it will never be finished
 
     @classmethod
     def of(
-        cls, settings: Settings, plan: Plan, records: Sequence[dict[str, Any]], finished: bool
+        cls,
+        settings: Settings,
+        plan: Plan,
+        records: Sequence[dict[str, Any]],
+        finished: bool,
+        failure: Failure | None = None,
     ) -> "RunRecord":
         """Keep a run that has just been played."""
-        return cls(settings, np.stack([frame.counts for frame in plan.frames]), tuple(records), finished)
+        counts = np.stack([frame.counts for frame in plan.frames])
+        return cls(settings, counts, tuple(records), finished, failure)
 
     @property
     def scheduler(self) -> str:
         """The rule's name."""
         return self.settings.name
+
+    @property
+    def title(self) -> str:
+        """The rule, its deadline (bounds have none) and the seed."""
+        deadline = "" if self.scheduler in REFERENCES else f" at {self.settings.radio.deadline_s:g} s"
+        return f"{self.scheduler}{deadline}, seed {self.settings.seed}"
 
     def evaluated(self, frame: int) -> list[dict[str, Any]]:
         """Return the rounds of a frame at which the model was judged, k = 0 included."""
@@ -135,8 +149,8 @@ class Study:
 
     @property
     def schedulers(self) -> list[str]:
-        """The rules in it, in the order of the runs."""
-        return list(dict.fromkeys(run.scheduler for run in self.runs))
+        """The rules in it, in the order of the runs; the reference bounds last."""
+        return sorted(dict.fromkeys(run.scheduler for run in self.runs), key=lambda name: name in REFERENCES)
 
     @property
     def deadlines_s(self) -> list[float]:
@@ -153,6 +167,16 @@ class Study:
     def finished(self) -> bool:
         """Whether every run came to its end."""
         return all(run.finished for run in self.runs)
+
+    @property
+    def failures(self) -> dict[str, Failure]:
+        """What became of the runs that diverged, by title: no table or figure counts them."""
+        return {run.title: run.failure for run in self.runs if run.failure is not None}
+
+    @property
+    def unfinished(self) -> list[RunRecord]:
+        """The runs that can still go on."""
+        return [run for run in self.runs if not run.finished and run.failure is None]
 
     def of(self, scheduler: str, deadline_s: float | None = None) -> list[RunRecord]:
         """Return the runs of one rule (at one deadline), by seed."""
@@ -242,6 +266,9 @@ class Study:
         if not self.frames:
             raise InputError("these runs have no rounds: there is nothing to report")
         if not any(run.finished for run in self.runs):
+            if not self.unfinished:
+                cause = next(iter(self.failures.values())).cause
+                raise InputError(f"every run failed, the first one so: {cause}")
             raise InputError("no run has come to its end yet: finish one with --resume")
 
     def _played(self, frame: int | None) -> int:
