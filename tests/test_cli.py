@@ -378,15 +378,15 @@ def test_compare_goes_on_without_a_run_that_diverges(
         "fedteddi",
         "--scheduler",
         "random",
-        "--rounds",
-        "2",
+        "--set",
+        "rounds=[0,2,0]",
         "--out",
         "two",
     ]
     for more in ([], ["--resume"]):
         done = cli(*words, *more)
         assert done.code == 1
-        said = "random at 1 s, seed 0 failed, and is left out: training diverged in frame 0, round 1: lower"
+        said = "random at 1 s, seed 0 failed, and is left out: training diverged in frame 1, round 1: lower"
         assert done.err.count(said) == 1
         assert "all other rounds are done; records in two" in done.out
         assert "random" not in done.out
@@ -444,6 +444,7 @@ def test_scenario_is_printed_and_drawn_before_anything_is_trained(cli: Cli, tiny
         (["run", "tiny.toml", "--scheduler", "nonsuch"], "no scheduler is called 'nonsuch'"),
         (["run", "tiny.toml", "--set", "scenario.samples_per_client=500"], "ask for fewer samples"),
         (["run", "tiny.toml", "--out", "/dev/null/x"], "cannot be written"),
+        (["run", "tiny.toml", "--scheduler", "centralised"], "is a reference bound: run it with compare"),
         (["compare", "tiny.toml", "--seeds", "x"], "--seeds 'x'"),
         (["report", "nowhere"], "there is no folder nowhere"),
         (["report", ".", "--target", "75"], "--target 75: give a share between 0 and 1"),

@@ -54,6 +54,8 @@ def simulate(
     `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`.
     """
     chosen = (settings or Settings()).changed(**changes)
+    if chosen.scheduler in REFERENCES:
+        raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
         chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
     record = _play([chosen], data, out, resume, time_limit_s, watch, one=True).runs[0]
