@@ -77,16 +77,13 @@ def rounds_to_levels(study: Study, frame: int) -> Figure:
 
 
 def rounds_to_levels_by_frame(study: Study) -> Figure:
-    """Figure 7: figure 5 for all frames with rounds: a panel per frame and deadline, a row per accuracy."""
-    frames = study.frames
-    figure, axes = _panels(len(ACCURACIES), len(frames) * len(study.deadlines_s))
-    for row, accuracy in enumerate(ACCURACIES):
-        panels = iter(axes[row])
-        for deadline_s in study.deadlines_s:
-            for frame in frames:
-                ax = next(panels)
-                _levels(ax, study, frame, accuracy, deadline_s)
-                ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
+    """Figure 7: figure 5 for all frames with rounds: a panel per frame, a row per accuracy and deadline."""
+    rows = [(accuracy, deadline_s) for accuracy in ACCURACIES for deadline_s in study.deadlines_s]
+    figure, axes = _panels(len(rows), len(study.frames))
+    for (accuracy, deadline_s), row in zip(rows, axes, strict=True):
+        for frame, ax in zip(study.frames, row, strict=True):
+            _levels(ax, study, frame, accuracy, deadline_s)
+            ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
     return _finished(figure, axes)
 
 
@@ -111,10 +108,15 @@ def run_curve(run: RunRecord) -> Figure:
     ax, starts = axes[0][0], _starts(run)
     curve = run.curve()
     x = curve["round"].to_numpy() + starts[curve["frame"].to_numpy(dtype=int)]
-    for column, colour in CURVES.items():
-        style = "--" if column in ("old", "new") else "-"
-        ax.plot(x, curve[column], color=colour, linestyle=style, linewidth=1.5, label=column)
-    _boundaries(ax, [starts[frame] for frame in sorted(set(curve["frame"])) if starts[frame]])
+    frames = sorted(set(curve["frame"]))
+    for column in ACCURACIES:
+        ax.plot(x, curve[column], color=CURVES[column], linewidth=1.5, label=column)
+    for part in ("old", "new"):  # other classes in every frame: lines of their own
+        for frame in frames:
+            own = (curve["frame"] == frame).to_numpy()
+            label = f"{part} classes" if frame == frames[0] else "_"
+            ax.plot(x[own], curve[part][own], "--", color=CURVES[part], linewidth=1.5, label=label)
+    _boundaries(ax, [starts[frame] for frame in frames if starts[frame]])
     ax.set_ylabel("test accuracy")
     ax.set_title(f"{run.scheduler}, seed {run.settings.seed}")
     return _finished(figure, axes)
@@ -218,12 +220,15 @@ def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        labels = list(entries)
+        labels, fitting = (
+            list(entries),
+            int(figure.get_figwidth() // 1.7),
+        )  # the longest names take as many inches
         figure.legend(
             list(entries.values()),
             labels,
             loc="outside lower center",
-            ncols=min(len(labels), 5),
+            ncols=min(len(labels), fitting),
             frameon=False,
         )
     return figure
@@ -252,7 +257,7 @@ def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
         label=scheduler,
         linestyle="--" if scheduler in REFERENCES else "-",
         linewidth=2.0 if scheduler == "fedteddi" else 1.3,
-        marker=MARKS.get(scheduler),
+        marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
         markersize=3.5,
         markevery=max(1, len(x) // 8),
         zorder=3 if scheduler == "fedteddi" else 2,
