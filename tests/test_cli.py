@@ -395,6 +395,7 @@ def test_compare_goes_on_without_a_run_that_diverges(
     alone = cli("compare", tiny, "--scheduler", "random", "--out", "one")
     assert alone.code == 1
     assert "random at 1 s, seed 0 failed" in alone.err
+    assert alone.out == ""
     single = cli("run", tiny, "--scheduler", "random", "--out", "single")
     assert single.code == 2
     assert "error: random at 1 s, seed 0: training diverged in frame 0, round 1" in single.err

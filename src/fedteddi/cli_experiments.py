@@ -116,11 +116,13 @@ def compare(
             time_limit_s=_left(time_limit),
             watch=watch,
         )
-    if not study.unfinished and len(study.failures) < len(study.runs):
-        report(folder)  # which names the failed ones too
-    else:
+    nothing_left = len(study.failures) == len(study.runs)
+    if study.unfinished or nothing_left:
         _say_failed(study)
-    _say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
+    else:
+        report(folder)  # which names the failed ones too
+    if not nothing_left:
+        _say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
     if study.failures:
         raise typer.Exit(1)
 
