@@ -33,8 +33,8 @@ TimeLimit = Annotated[
     float | None,
     typer.Option(
         min=0,
-        help="Stop, resumable, before this many seconds are over; the process's start and imports count, the"
-        " report after a finished comparison does not.",
+        help="Stop in time, resumable, this many seconds after the process started (imports count). What has begun is"
+        " finished: a pre-training, a frame's first evaluation; and the report of a finished comparison is written.",
     ),
 ]
 Changes = Annotated[
