@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from fedteddi.laboratory import Laboratory, Run
+from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.models import make_model
 from fedteddi.protocol.messages import Request
+from fedteddi.run import Run
 from fedteddi.settings import Settings, parse_settings
 
 

@@ -1,5 +1,6 @@
 """The commands as a user types them."""
 
+import dataclasses
 import json
 import os
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -19,6 +21,7 @@ import fedteddi
 from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
 from fedteddi.protocol.reports import write_round
+from fedteddi.runtimes.in_process import Clients
 from fedteddi.settings import write_settings
 from small_world import tiny_data, tiny_settings
 
@@ -341,6 +344,63 @@ def test_run_stops_in_time(cli: Cli, tiny: Path) -> None:
     assert "stopped in time; continue with the same command and --resume" in done.out
 
 
+def test_a_time_limit_counts_from_the_processs_start(
+    cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is 100 s old has nothing left of 99 s, and plenty of 1,100."""
+    monkeypatch.setattr("fedteddi.cli_experiments.process_age_s", lambda: 100.0)
+    for words in (["run", tiny], ["compare", tiny, "--scheduler", "random"]):
+        late = cli(*words, "--time-limit", 99, "--out", words[0])
+        assert late.code == 0
+        assert "stopped in time; continue with the same command and --resume" in late.out
+        (records,) = Path(words[0]).glob("**/rounds.jsonl")
+        assert records.read_text() == ""
+        done = cli(*words, "--time-limit", 1100, "--out", words[0], "--resume")
+        assert done.code == 0
+        assert "all rounds are done" in done.out
+
+
+def test_compare_goes_on_without_a_run_that_diverges(
+    cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here random diverges at once; the report is written all the same, and again when resumed."""
+    plain = Clients.job
+
+    def job(clients: Clients, request: Any, client: int) -> Any:
+        found = plain(clients, request, client)
+        return dataclasses.replace(found, learning_rate=1e38) if clients.settings.name == "random" else found
+
+    monkeypatch.setattr(Clients, "job", job)
+    words = [
+        "compare",
+        tiny,
+        "--scheduler",
+        "fedteddi",
+        "--scheduler",
+        "random",
+        "--set",
+        "rounds=[0,2,0]",
+        "--out",
+        "two",
+    ]
+    for more in ([], ["--resume"]):
+        done = cli(*words, *more)
+        assert done.code == 1
+        said = "random at 1 s, seed 0 failed, and is left out: training diverged in frame 1, round 1: lower"
+        assert done.err.count(said) == 1
+        assert "all other rounds are done; records in two" in done.out
+        assert "random" not in done.out
+        assert said.split(" failed")[0] in Path("two/report/report.md").read_text()
+    assert cli("report", "two").code == 0
+    alone = cli("compare", tiny, "--scheduler", "random", "--out", "one")
+    assert alone.code == 1
+    assert "random at 1 s, seed 0 failed" in alone.err
+    assert alone.out == ""
+    single = cli("run", tiny, "--scheduler", "random", "--out", "single")
+    assert single.code == 2
+    assert "error: random at 1 s, seed 0: training diverged in frame 0, round 1" in single.err
+
+
 def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     words = [
         "compare",
@@ -385,6 +445,7 @@ def test_scenario_is_printed_and_drawn_before_anything_is_trained(cli: Cli, tiny
         (["run", "tiny.toml", "--scheduler", "nonsuch"], "no scheduler is called 'nonsuch'"),
         (["run", "tiny.toml", "--set", "scenario.samples_per_client=500"], "ask for fewer samples"),
         (["run", "tiny.toml", "--out", "/dev/null/x"], "cannot be written"),
+        (["run", "tiny.toml", "--scheduler", "centralised"], "is a reference bound: run it with compare"),
         (["compare", "tiny.toml", "--seeds", "x"], "--seeds 'x'"),
         (["report", "nowhere"], "there is no folder nowhere"),
         (["report", ".", "--target", "75"], "--target 75: give a share between 0 and 1"),

@@ -64,6 +64,9 @@ def test_the_quickstart_runs(tmp_path: Path) -> None:
     shown = run("examples/quickstart.py", folder=tmp_path)
     assert re.search(r"^fedteddi +0\.\d+ +0\.\d+", shown, re.MULTILINE)
     assert "random reached 65 % balanced accuracy in round" in shown
+    picture = ROOT / "accuracy.png"
+    assert picture.stat().st_size > 1000
+    picture.unlink()
 
 
 def test_the_round_benchmark_runs(tmp_path: Path) -> None:

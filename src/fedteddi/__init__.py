@@ -22,14 +22,14 @@ _SIMULATOR = {
     "Dataset": "fedteddi.learning.data",
     "Settings": "fedteddi.settings",
     "compare": "fedteddi.experiment",
-    "read_study": "fedteddi.results.runs",
+    "read_study": "fedteddi.results.reading",
     "simulate": "fedteddi.experiment",
 }
 
 if TYPE_CHECKING:
     from fedteddi.experiment import compare, simulate
     from fedteddi.learning.data import Dataset
-    from fedteddi.results.runs import read_study
+    from fedteddi.results.reading import read_study
     from fedteddi.settings import Settings
 
 __all__ = [

@@ -7,8 +7,8 @@ import safetensors
 import safetensors.torch
 
 from fedteddi.errors import InputError
-from fedteddi.laboratory import Run
 from fedteddi.results.folder import RunFolder, read_records, write_atomically
+from fedteddi.run import Run
 
 
 def save_checkpoint(run: Run) -> None:
@@ -37,6 +37,13 @@ def save_checkpoint(run: Run) -> None:
     write_atomically(run.folder.checkpoint, safetensors.torch.save(tensors, {"state": json.dumps(facts)}))
 
 
+def save_failure(run: Run) -> None:
+    """Write that a run has failed, after what it had reached: either both are there, or it will fail once more."""
+    save_checkpoint(run)
+    if run.folder is not None and run.failure is not None:
+        run.folder.fail(run.failure)
+
+
 def load_checkpoint(run: Run, folder: RunFolder) -> None:
     """Bring a fresh run to where its checkpoint was written."""
     try:
@@ -47,7 +54,7 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
         if tensors["weights"].shape != state.weights.shape:
             raise ValueError("its model has another size")
         folder.take_up(run.settings, facts["rounds_bytes"], facts["timing_bytes"])
-        run.records = read_records(folder.path)
+        run.records, run.failure = read_records(folder.path), folder.failure()
     except InputError:
         folder.close()
         raise

@@ -11,12 +11,14 @@ import typer
 
 from fedteddi.cli_data import DataDir
 from fedteddi.errors import InputError
+from fedteddi.process_age import process_age_s
 from fedteddi.schedulers.registry import built_in
 from fedteddi.settings import Settings, load_experiment, override
-from fedteddi.terminal import err, out, print_table, progress_bar
+from fedteddi.terminal import err, out, print_table, progress_bar, say
 
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress, Watch
+    from fedteddi.results.runs import Study
 
 PLAIN_LINE_EVERY_S = 5.0
 
@@ -30,7 +32,12 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Continue what is in the folder; start if there is nothing.")
 ]
 TimeLimit = Annotated[
-    float | None, typer.Option(min=0, help="Stop in time, resumable, after this many seconds.")
+    float | None,
+    typer.Option(
+        min=0,
+        help="Stop in time, resumable, this many seconds after the process started (imports count). What has begun is"
+        " finished: a pre-training, a frame's first evaluation; and the report of a finished comparison is written.",
+    ),
 ]
 Changes = Annotated[
     list[str] | None,
@@ -77,7 +84,7 @@ def run(
             device=device,
             out=folder,
             resume=resume,
-            time_limit_s=time_limit,
+            time_limit_s=_left(time_limit),
             watch=watch,
             data_dir=data_dir,
         )
@@ -89,7 +96,10 @@ def compare(
     experiment: Experiment = "fashion",
     scheduler: Annotated[
         list[str] | None,
-        typer.Option(help="A rule (may be repeated); default all. Also: everyone, as a bound."),
+        typer.Option(
+            help="A rule (may be repeated); default all. Also two bounds: everyone (all upload, no limits) and"
+            " centralised (all data in one place)."
+        ),
     ] = None,
     seeds: Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")] = "1",
     deadline: Annotated[list[float] | None, typer.Option(help="Seconds; may be repeated.")] = None,
@@ -101,7 +111,10 @@ def compare(
     changes: Changes = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report."""
+    """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
+
+    A run that diverges ends there; the others go on, and the exit code is 1.
+    """
     from fedteddi.experiment import compare as compare_runs
 
     settings = _settings(experiment, rounds, changes)
@@ -115,13 +128,19 @@ def compare(
             device=device,
             out=folder,
             resume=resume,
-            time_limit_s=time_limit,
+            time_limit_s=_left(time_limit),
             watch=watch,
             data_dir=data_dir,
         )
-    if study.finished:
-        report(folder)
-    _say_where(folder, study.finished)
+    nothing_left = len(study.failures) == len(study.runs)
+    if study.unfinished or nothing_left:
+        _say_failed(study)
+    else:
+        report(folder)  # which names the failed ones too
+    if not nothing_left:
+        _say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
+    if study.failures:
+        raise typer.Exit(1)
 
 
 def report(
@@ -136,9 +155,9 @@ def report(
         Path | None, typer.Option("--out", help="Where to write; default RUNS/report.")
     ] = None,
 ) -> None:
-    """Print tables about finished runs, and write them with the figures 3 to 6 (Markdown, CSV, PNG, SVG)."""
+    """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG, SVG)."""
+    from fedteddi.results.reading import read_study
     from fedteddi.results.report import write_report
-    from fedteddi.results.runs import read_study
 
     for value in target or []:
         if not 0 < value < 1:
@@ -151,6 +170,7 @@ def report(
             print_table(table)
     for name in made.unfinished:
         err.print(f"[yellow]warning:[/] {name} is not finished, and left out: continue it with --resume")
+    _say_failed(study)
     pictures = [file for file in made.files if file.suffix == ".png"]
     out.print(f"\n{made.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
 
@@ -206,9 +226,19 @@ def _settings(experiment: str, rounds: int | None, changes: list[str] | None) ->
     return override(settings, changes or [])
 
 
-def _say_where(folder: Path, finished: bool) -> None:
+def _left(time_limit_s: float | None) -> float | None:
+    """Return what is left of a time limit that counts from the process's start."""
+    return None if time_limit_s is None else max(0.0, time_limit_s - process_age_s())
+
+
+def _say_failed(study: "Study") -> None:
+    for title, failure in study.failures.items():
+        say("warning", f"{title} failed, and is left out: {failure.cause}, and choose another --out")
+
+
+def _say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
     if finished:
-        out.print(f"all rounds are done; records in {folder}", soft_wrap=True)
+        out.print(f"{done} are done; records in {folder}", soft_wrap=True)
     else:
         out.print(
             f"stopped in time; continue with the same command and --resume (records in {folder})",

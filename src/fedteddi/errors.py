@@ -10,6 +10,14 @@ class InputError(ValueError):
     """Bad input: a report, an option or a file. The command line prints it in one line and exits with 2."""
 
 
+class DivergedError(InputError):
+    """Training left the finite numbers, in this frame and round: the run is over, others may go on."""
+
+    def __init__(self, sentence: str, frame: int, round: int) -> None:
+        super().__init__(sentence)
+        self.frame, self.round = frame, round
+
+
 def nearest_hint(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the most similar known word, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1)

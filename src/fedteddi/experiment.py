@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedteddi.checkpoint import load_checkpoint, save_checkpoint
+from fedteddi.checkpoint import load_checkpoint, save_checkpoint, save_failure
 from fedteddi.errors import InputError
-from fedteddi.laboratory import Laboratory, Run
+from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset, load_dataset
 from fedteddi.results.folder import RunFolder, locked
-from fedteddi.results.runs import RunRecord, Study
+from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.run import Run
 from fedteddi.settings import Settings
 
 CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
-# Reference bounds, not rivals: what everyone's upload would give, with no limit of band or time.
-NO_LIMITS = {
+# What the reference bounds share: no limit of band or time.
+NO_LIMITS: dict[str, Any] = {
     "scheduler": "random",
     "scheduler_options": {},
     "radio__total_hz": 1e18,
@@ -55,10 +56,15 @@ def simulate(
     `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`. `data_dir` is where CIFAR lies.
     """
     chosen = (settings or Settings()).changed(**changes)
+    if chosen.scheduler in REFERENCES:
+        raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
         chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
     study = _play([chosen], data, device, out, resume, time_limit_s, watch, one=True, data_dir=data_dir)
-    return study.runs[0]
+    record = study.runs[0]
+    if record.failure is not None:
+        raise InputError(f"{record.title}: {record.failure.cause}")
+    return record
 
 
 def compare(
@@ -76,7 +82,10 @@ def compare(
     data_dir: str | Path | None = None,
     **changes: Any,
 ) -> Study:
-    """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches."""
+    """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches.
+
+    A run that diverges ends there (`study.failures`); the others go on.
+    """
     base = (settings or Settings()).changed(**changes)
     rules, numbers = list(dict.fromkeys(schedulers)), list(dict.fromkeys(seeds))
     times = list(dict.fromkeys(deadlines_s)) if deadlines_s is not None else [base.radio.deadline_s]
@@ -94,11 +103,14 @@ def compare(
 
 def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
     """Return the settings of one run of a comparison."""
-    if scheduler == "everyone":
-        return base.changed(name="everyone", seed=seed, **NO_LIMITS)
+    if scheduler in REFERENCES:
+        return reference(base.changed(name=scheduler, seed=seed, **NO_LIMITS))
+    name = scheduler.rpartition(":")[2]
+    if name in REFERENCES:
+        raise InputError(f"{scheduler}: {name} is the name of a reference bound: give your class another")
     same = scheduler == base.scheduler
     return base.changed(
-        name=scheduler.rpartition(":")[2],
+        name=name,
         scheduler=scheduler,
         scheduler_options=base.scheduler_options if same else {},
         seed=seed,
@@ -106,9 +118,24 @@ def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Set
     )
 
 
+def reference(unlimited: Settings) -> Settings:
+    """Return the settings of a reference bound: `everyone` as it is, `centralised` on all data in one place.
+
+    The one client that stands for all N trains on batches of N·b images: as many a round as all of them together.
+    """
+    if unlimited.name != "centralised":
+        return unlimited
+    return unlimited.changed(
+        scenario__pooled=True,
+        training__batch_size=unlimited.training.batch_size * unlimited.scenario.clients,
+        radio__gain_trace="",  # they are about N clients, and nothing is sent
+        radio__compute_trace="",
+    )
+
+
 def run_name(settings: Settings) -> str:
     """Return the folder of one run of a comparison."""
-    deadline = "" if settings.name == "everyone" else f"-d{settings.radio.deadline_s:.12g}"
+    deadline = "" if settings.name in REFERENCES else f"-d{settings.radio.deadline_s:.12g}"
     return f"{settings.name}{deadline}-s{settings.seed}"
 
 
@@ -152,7 +179,11 @@ def _play(
             for run in runs:
                 if run.folder is not None:
                     run.folder.close()
-        return Study(tuple(RunRecord.of(run.settings, run.plan, run.records, run.finished) for run in runs))
+        return Study(tuple(_record(run) for run in runs))
+
+
+def _record(run: Run) -> RunRecord:
+    return RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
 
 
 def _attach(run: Run, folder: RunFolder, data: Dataset) -> None:
@@ -170,8 +201,8 @@ def _attach(run: Run, folder: RunFolder, data: Dataset) -> None:
 def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None, watch: Watch | None) -> None:
     in_all = sum(sum(run.settings.rounds) for run in runs)
     saved_at, longest_s = time.monotonic(), 0.0
-    started = [run for run in runs if not run.finished]
-    while active := [run for run in runs if not run.finished]:
+    started = [run for run in runs if not run.over]
+    while active := [run for run in runs if not run.over]:
         if stop_at is not None and time.monotonic() + 1.5 * longest_s > stop_at:
             break
         began = time.monotonic()
@@ -180,6 +211,9 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
         laboratory.advance((fresh if laboratory.engine.together else fresh[:1]) or active)
         if not fresh:  # pre-training says nothing about how long a round takes
             longest_s = max(longest_s, time.monotonic() - began)
+        for run in active:
+            if run.failure is not None:
+                save_failure(run)
         if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
             for run in active:
                 save_checkpoint(run)

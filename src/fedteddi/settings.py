@@ -51,6 +51,7 @@ class ScenarioSettings(Section):
     arrivals_trace: str = ""  # CSV with frame, client, class, samples
     replay: str = "random"
     overlap: bool = True
+    pooled: bool = False  # one client in place of all, with everything they hold
 
 
 class TrainingSettings(Section):

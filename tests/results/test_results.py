@@ -34,6 +34,9 @@ from fedteddi.settings import Settings, write_settings
 COUNTS = np.array([[[10, 0, 0], [0, 10, 0]], [[10, 0, 0], [0, 5, 5]]])
 
 
+PLAYED = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")
+
+
 def made(name: str, seed: int, accuracies: list[tuple[float, float, float]], every: int = 5) -> RunRecord:
     """A run whose per-class accuracy at rounds 0, 5, 10, … of frame 1 is given; frame 0 ended at (0.9, 0.8, 0)."""
     records: list[dict[str, Any]] = [judged(0, 0, (0.9, 0.8, 0.0))]
@@ -168,6 +171,80 @@ def test_figures_show_every_rule_and_the_numbers() -> None:
     assert len(scenario_heat_map(COUNTS, "two frames").axes) == 3
 
 
+def test_bounds_are_dashed_and_data_in_one_place_has_no_bar() -> None:
+    bounds = [made(name, 0, [(0.9, 0.8, 0.0), (0.9, 0.8, 0.9)]) for name in ("everyone", "centralised")]
+    study = Study((made("random", 0, [(0.9, 0.8, 0.0), (0.6, 0.6, 0.3)]), *bounds))
+    lines = study.accuracy_figure().axes[0].get_lines()
+    assert [(line.get_label(), line.get_linestyle()) for line in lines] == [
+        ("random", "-"),
+        ("everyone", "--"),
+        ("centralised", "--"),
+    ]
+    assert len({line.get_color() for line in lines}) == 3
+    bars = [label.get_text() for label in study.scheduled_figure().axes[0].get_xticklabels()]
+    assert bars == ["random", "everyone"]
+
+
+def several_frames() -> Study:
+    """The runs above, with one round in frame 0 that ends where frame 1 starts."""
+    runs = []
+    for run in STUDY.runs:
+        first = judged(0, 1, (0.9, 0.9, 0.0)) | {key: run.records[2][key] for key in PLAYED}
+        records = (run.records[0], first, *run.records[1:])
+        runs.append(RunRecord(run.settings.changed(rounds=[1, 10]), COUNTS, records, True))
+    return Study(tuple(runs))
+
+
+def test_figure_7_has_a_panel_for_every_frame_with_rounds() -> None:
+    """Balanced in frame 0: 0.85, then 0.90 after one round; in frame 1 as in figure 5."""
+    study = several_frames()
+    axes = study.rounds_by_frame_figure().axes
+    assert [ax.get_title() for ax in axes] == [f"frame {frame}, $T_{{max}}$ = 1 s" for frame in (0, 1)] * 2
+    assert [ax.get_xlabel().split()[0] for ax in axes] == ["balanced"] * 2 + ["global"] * 2
+    first = axes[0].get_lines()[0]
+    np.testing.assert_allclose(first.get_xdata(), [0.86, 0.87, 0.88, 0.89, 0.9])
+    assert set(first.get_ydata()) == {1.0}
+    deadlines = [
+        RunRecord(run.settings.changed(radio__deadline_s=2.0), COUNTS, run.records, True)
+        for run in study.runs
+    ]
+    both = Study((*study.runs, *deadlines)).rounds_by_frame_figure()
+    assert [ax.get_title() for ax in both.axes] == [
+        f"frame {frame}, $T_{{max}}$ = {deadline} s" for deadline in (1, 2) for frame in (0, 1)
+    ] * 2
+    again, line = study.rounds_figure(1).axes[0].get_lines()[0], axes[1].get_lines()[0]
+    np.testing.assert_array_equal(line.get_ydata(), again.get_ydata())
+
+
+def test_a_study_draws_and_tabulates_itself(tmp_path: Path) -> None:
+    study = several_frames()
+    assert study.frames == [0, 1]
+    assert study.accuracy_figure().axes[0].get_xlabel() == "round of frame 1"
+    assert study.accuracy_figure(0).axes[0].get_xlabel() == "round of frame 0"
+    assert len(study.frames_figure().axes) == 2
+    assert study.summary().equals(summary(study, 1))
+    assert study.rounds_table(1, [0.6]).equals(rounds_table(study, 1, TO_60))
+    assert study.rounds_table().equals(rounds_table(study, 1, default_targets(study, 1)))
+    assert study.costs_table(1, [0.6]).equals(costs_table(study, 1, TO_60))
+    assert study.savings_table(1, [0.6], "random").equals(savings_table(study, 1, TO_60, "random"))
+    assert study.continual_table(1).equals(continual_table(study, 1))
+    names = {file.name for file in write_report(study, tmp_path).files}
+    assert {"figure6-accuracy-frames.png", "figure7-rounds-frames.png", "figure7-rounds-frames.svg"} <= names
+    with pytest.raises(InputError, match="frame 2 has no rounds: choose from 0, 1"):
+        study.summary(2)
+
+
+def test_a_run_draws_itself_even_unfinished() -> None:
+    half = RunRecord(OURS[0].settings, COUNTS, OURS[0].records[:7], False)
+    ax = half.figure().axes[0]
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    np.testing.assert_allclose(lines["balanced"].get_ydata(), [0.85, 1.7 / 3, 0.6])
+    new = [line.get_ydata().tolist() for line in ax.get_lines() if line.get_color() == "#D55E00"]
+    assert new == [[pytest.approx(0.85)], [0.0, 0.6]]  # frame 1 has other new classes than frame 0
+    assert lines["balanced"].get_xdata().tolist() == [0, 0, 5]
+    assert ax.get_title() == "fedteddi, seed 0"
+
+
 def test_the_report_is_complete_and_repeatable(tmp_path: Path) -> None:
     first = write_report(STUDY, tmp_path / "one", [0.6])
     write_report(STUDY, tmp_path / "two", [0.6])
@@ -184,7 +261,7 @@ def test_the_report_is_complete_and_repeatable(tmp_path: Path) -> None:
 def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:
     half = RunRecord(OURS[0].settings, COUNTS, OURS[0].records[:3], False)
     made_report = write_report(Study((half, *THEIRS)), tmp_path / "report")
-    assert made_report.unfinished == ["fedteddi seed 0"]
+    assert made_report.unfinished == ["fedteddi at 1 s, seed 0"]
     assert "fedteddi" not in summary(Study((half, *THEIRS)), 1)["scheduler"].tolist()
     unfinished_ours = savings_table(Study((half, *THEIRS)), 1, TO_60, "fedteddi")
     assert len(unfinished_ours) == 0

@@ -51,6 +51,20 @@ def test_scenario_laws(seed: int, layout: str, replay: str, arriving: int) -> No
     assert plan.new_classes(1).tolist() == [bool(m) for m in moved]
 
 
+def test_pooled_data_is_everybodys_and_keeps_the_global_mix() -> None:
+    """600 images of each of classes 0-2 exist in all and 900 are held: the overlap keeps its weight."""
+    labels = np.repeat(np.arange(10), 600)
+    plain = build_plan(ScenarioSettings(), labels, 10, 2, seed=3)
+    pooled = build_plan(ScenarioSettings(pooled=True), labels, 10, 2, seed=3)
+    assert pooled.num_clients == 1
+    for one, all_of_them in zip(pooled.frames, plain.frames, strict=True):
+        assert sorted(one.held[0]) == sorted(np.concatenate(all_of_them.held))
+        assert one.counts[0].tolist() == all_of_them.counts.sum(axis=0).tolist()
+        assert one.counts[0].tolist() == np.bincount(labels[one.held[0]], minlength=10).tolist()
+    assert len(np.unique(pooled.frames[0].held[0])) < len(pooled.frames[0].held[0])
+    assert pooled.new_classes(1).tolist() == [True]
+
+
 def test_the_papers_layout_in_small_keeps_its_proportions() -> None:
     plan = build_plan(ScenarioSettings(), LABELS, 10, 2, seed=3)
     assert plan.frames[0].counts.sum(axis=0).tolist() == [900, 900, 900, 300, 300, 300, 0, 0, 0, 0]

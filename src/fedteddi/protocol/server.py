@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedteddi.errors import DivergedError
 from fedteddi.heterogeneity.estimates import estimate_class_norm, pooled_gradient_std
 from fedteddi.heterogeneity.mixes import class_mix, sample_shares
 from fedteddi.heterogeneity.objective import ObjectiveTerms
@@ -72,7 +73,28 @@ def needs_of(rule: Scheduler) -> frozenset[str]:
 def server_round(
     state: ServerState, settings: Settings, rule: Scheduler, world: Environment, model_bits: float
 ) -> Generator[Request, Answers, RoundFacts]:
-    """Run one round: everybody trains and reports, the rule picks, the scheduled upload, the server averages."""
+    """Run one round: everybody trains and reports, the rule picks, the scheduled upload, the server averages.
+
+    If numbers stop being finite it raises `DivergedError`, and the state is the one before the round.
+    """
+    before = dataclasses.replace(state, times_scheduled=state.times_scheduled.copy())
+    try:
+        return (yield from _round(state, settings, rule, world, model_bits))
+    except _NotFinite:
+        frame, number = state.frame, state.round
+        for part in dataclasses.fields(state):
+            setattr(state, part.name, getattr(before, part.name))
+        raise DivergedError(
+            f"training diverged in frame {frame}, round {number}:"
+            f" lower training.learning_rate={settings.training.learning_rate:g}",
+            frame,
+            number,
+        ) from None
+
+
+def _round(
+    state: ServerState, settings: Settings, rule: Scheduler, world: Environment, model_bits: float
+) -> Generator[Request, Answers, RoundFacts]:
     state.round += 1
     frame, number, needs = state.frame, state.round, needs_of(rule)
     rate = settings.training.learning_rate * settings.training.decay**state.rounds_done
@@ -82,6 +104,8 @@ def server_round(
     answers = yield _ask("report", state, everyone, needs=needs, learning_rate=rate)
     reports: Mapping[int, Report] = answers.given
     failures = dict(answers.failed)
+    for report in reports.values():
+        _check_finite(report.gradient_variance, report.loss, report.update_norm)
     reported = tuple(sorted(reports))  # non-reporters drop out before the mixes are computed
 
     # At the start of a frame, L̂^(c) is estimated at w_{l,0} over all clients (docs/paper.md D6).
@@ -109,6 +133,7 @@ def server_round(
     if arrived:
         held = np.array([reports[n].data_counts.sum() for n in arrived])
         state.weights = weighted_sum(list(arrived.values()), sample_shares(held))
+        _check_weights(state.weights)
         state.times_scheduled[list(arrived)] += 1
 
     # Re-estimate L̂^(c) at w_k.
@@ -210,6 +235,7 @@ def update_class_norm(
         return
     drawn = np.sum([part.counts for part in found], axis=0)  # [C]
     norms = pooled_norms(found, drawn)
+    _check_finite(*norms)
     state.class_norm = estimate_class_norm(
         norms[:, None],  # a gradient's norm stands for it: both estimates use nothing else
         drawn > 0,
@@ -244,6 +270,21 @@ def weighted_sum(vectors: list[Vector], shares: np.ndarray) -> Vector:
     for vector, share in zip(vectors[1:], shares[1:], strict=True):
         total = total + vector * float(share)
     return total
+
+
+class _NotFinite(Exception):
+    """A number that training made is infinite, or no number."""
+
+
+def _check_finite(*values: float | None) -> None:
+    if not all(math.isfinite(value) for value in values if value is not None):
+        raise _NotFinite
+
+
+def _check_weights(weights: Vector) -> None:
+    """0 times a weight is 0 unless it is infinite or no number; so this works for any kind of vector."""
+    with np.errstate(invalid="ignore"):
+        _check_finite(float((weights * 0).sum()))
 
 
 def _ask(kind: Any, state: ServerState, clients: tuple[int, ...], **more: Any) -> Request:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
+from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import groups, rounds_to
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black for the paper's rule.
@@ -23,9 +24,11 @@ COLOURS = {
     "power-of-choice": "#CC79A7",
     "best-norm": "#E69F00",
     "best-channel": "#56B4E9",
-    "everyone": "#F0E442",
+    "everyone": "#8C7A00",  # the palette's yellow, dark enough for a line on white
+    "centralised": "#882255",
 }
 MARKS = {"fedteddi": "o", "fedcgd": "s", "fed-cbs": "^", "random": "x", "pure-drift": "D"}
+CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
 PANEL_IN = (4.6, 3.4)
 
 
@@ -47,7 +50,8 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
     figure, axes = _panels(1, len(deadlines))
     for column, deadline_s in enumerate(deadlines):
         ax = axes[0][column]
-        found = _at(study, deadline_s)
+        # Data in one place has no clients to count.
+        found = [(name, runs) for name, runs in _at(study, deadline_s) if name != "centralised"]
         new, old = [], []
         for _, runs in found:
             rounds = [r for run in runs for r in run.records if r["frame"] == frame and r["round"]]
@@ -57,46 +61,64 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
         ax.bar(places, new, color="#D55E00", label="holds new classes")
         ax.bar(places, old, bottom=new, color="#56B4E9", label="only old")
         ax.set_xticks(places, [scheduler for scheduler, _ in found], rotation=40, ha="right")
-        ax.set_title(f"$T_{{max}}$ = {deadline_s:g} s")
+        ax.set_title(_limit(study, deadline_s))
         ax.set_ylabel("scheduled clients a round")
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.set_axisbelow(True)
     return _finished(figure, axes)
 
 
 def rounds_to_levels(study: Study, frame: int) -> Figure:
-    """Figures 5 and 7: rounds needed for each accuracy level, drawn as far as every seed reaches it."""
+    """Figure 5: rounds needed for each accuracy level, drawn as far as every seed reaches it."""
     figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
-        for scheduler, runs in _at(study, deadline_s):
-            first = max(run.evaluated(frame)[0][accuracy] for run in runs)
-            best = max(max(_accuracies([run], frame, accuracy)[0]) for run in runs)
-            levels = [level for level in np.arange(0.05, 1.0, 0.01) if first < level <= best]
-            found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
-            kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
-            if kept:
-                _line(
-                    ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T
-                )
-        ax.set_xlabel(f"{accuracy} test accuracy")
-        ax.set_ylabel(f"rounds of frame {frame}")
-        ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        _levels(ax, study, frame, accuracy, deadline_s)
+    return _finished(figure, axes)
+
+
+def rounds_to_levels_by_frame(study: Study) -> Figure:
+    """Figure 7: figure 5 for all frames with rounds: a panel per frame, a row per accuracy and deadline."""
+    rows = [(accuracy, deadline_s) for accuracy in ACCURACIES for deadline_s in study.deadlines_s]
+    figure, axes = _panels(len(rows), len(study.frames))
+    for (accuracy, deadline_s), row in zip(rows, axes, strict=True):
+        for frame, ax in zip(study.frames, row, strict=True):
+            _levels(ax, study, frame, accuracy, deadline_s)
+            ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
     return _finished(figure, axes)
 
 
 def accuracy_over_frames(study: Study) -> Figure:
     """Figure 6: test accuracy over all frames with rounds, their boundaries marked."""
-    lengths = study.runs[0].settings.rounds
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    played = [frame for frame, rounds in enumerate(lengths) if rounds]
+    starts = _starts(study.runs[0])
+    played = study.frames
     figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         for scheduler, runs in _at(study, deadline_s):
             x = np.concatenate([_rounds(runs, frame) + starts[frame] for frame in played])
             y = np.concatenate([_accuracies(runs, frame, accuracy) for frame in played], axis=1)
             _line(ax, scheduler, x, y)
-        for frame in played[1:]:
-            ax.axvline(float(starts[frame]), color="#444444", linestyle=":", linewidth=1)
-        ax.set_xlabel("round, over all frames")
+        _boundaries(ax, [starts[frame] for frame in played[1:]])
         ax.set_ylabel(f"{accuracy} test accuracy")
+    return _finished(figure, axes)
+
+
+def run_curve(run: RunRecord) -> Figure:
+    """Draw one run, finished or not: its accuracies over all frames, and those on old and new classes."""
+    figure, axes = _panels(1, 1)
+    ax, starts = axes[0][0], _starts(run)
+    curve = run.curve()
+    x = curve["round"].to_numpy() + starts[curve["frame"].to_numpy(dtype=int)]
+    frames = sorted(set(curve["frame"]))
+    for column in ACCURACIES:
+        ax.plot(x, curve[column], color=CURVES[column], linewidth=1.5, label=column)
+    for part in ("old", "new"):  # other classes in every frame: lines of their own
+        for frame in frames:
+            own = (curve["frame"] == frame).to_numpy()
+            label = f"{part} classes" if frame == frames[0] else "_"
+            ax.plot(x[own], curve[part][own], "--", color=CURVES[part], linewidth=1.5, label=label)
+    _boundaries(ax, [starts[frame] for frame in frames if starts[frame]])
+    ax.set_ylabel("test accuracy")
+    ax.set_title(f"{run.scheduler}, seed {run.settings.seed}")
     return _finished(figure, axes)
 
 
@@ -150,8 +172,41 @@ def _by_accuracy_and_deadline(axes: list[list[Axes]], study: Study) -> Iterator[
     """Yield every panel with its accuracy and its deadline, which becomes its title."""
     for row, accuracy in enumerate(ACCURACIES):
         for column, deadline_s in enumerate(study.deadlines_s):
-            axes[row][column].set_title(f"$T_{{max}}$ = {deadline_s:g} s")
+            axes[row][column].set_title(_limit(study, deadline_s))
             yield axes[row][column], accuracy, deadline_s
+
+
+def _limit(study: Study, deadline_s: float) -> str:
+    only_bounds = set(study.schedulers) <= set(REFERENCES)
+    return "no limits" if only_bounds else f"$T_{{max}}$ = {deadline_s:g} s"
+
+
+def _starts(run: RunRecord) -> np.ndarray:
+    """Return how many rounds lie before each frame, [L]."""
+    return np.cumsum([0, *run.settings.rounds[:-1]])
+
+
+def _boundaries(ax: Axes, starts: list[int]) -> None:
+    """Mark where frames begin on an axis of rounds over all frames."""
+    for start in starts:
+        ax.axvline(float(start), color="#444444", linestyle=":", linewidth=1)
+    ax.set_xlabel("round, over all frames")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+
+
+def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: float) -> None:
+    """Draw the rounds of a frame that each rule needs for each accuracy level."""
+    for scheduler, runs in _at(study, deadline_s):
+        first = max(run.evaluated(frame)[0][accuracy] for run in runs)
+        best = max(max(_accuracies([run], frame, accuracy)[0]) for run in runs)
+        levels = [level for level in np.arange(5, 100) / 100 if first < level <= best]
+        found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
+        kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
+        if kept:
+            _line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
+    ax.set_xlabel(f"{accuracy} test accuracy")
+    ax.set_ylabel(f"rounds of frame {frame}")
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
 
 def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:
@@ -160,9 +215,22 @@ def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:
             ax.grid(alpha=0.25)
             for side in ("top", "right"):
                 ax.spines[side].set_visible(False)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False)
+    entries: dict[str, Any] = {}  # a rule that one panel lacks may be in another
+    for ax in (ax for row in axes for ax in row):
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        labels, fitting = (
+            list(entries),
+            int(figure.get_figwidth() // 1.7),
+        )  # the longest names take as many inches
+        figure.legend(
+            list(entries.values()),
+            labels,
+            loc="outside lower center",
+            ncols=min(len(labels), fitting),
+            frameon=False,
+        )
     return figure
 
 
@@ -187,12 +255,15 @@ def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
         mean,
         color=colour,
         label=scheduler,
+        linestyle="--" if scheduler in REFERENCES else "-",
         linewidth=2.0 if scheduler == "fedteddi" else 1.3,
-        marker=MARKS.get(scheduler),
+        marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
         markersize=3.5,
         markevery=max(1, len(x) // 8),
         zorder=3 if scheduler == "fedteddi" else 2,
     )
     if len(y) > 1:
         std = y.std(axis=0, ddof=1)
-        ax.fill_between(x, mean - std, mean + std, color=line.get_color(), alpha=0.12, linewidth=0)
+        ax.fill_between(
+            x, np.maximum(mean - std, 0), mean + std, color=line.get_color(), alpha=0.12, linewidth=0
+        )

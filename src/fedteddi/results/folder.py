@@ -1,5 +1,6 @@
 """A run's folder: settings, scenario, one line a round, a checkpoint. Writes are atomic; one process at a time."""
 
+import dataclasses
 import fcntl
 import json
 import os
@@ -47,6 +48,15 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run ended before its time, and where: the rounds before that one are good."""
+
+    frame: int
+    round: int
+    cause: str  # with the remedy
 
 
 @dataclass(eq=False)
@@ -111,6 +121,23 @@ class RunFolder:
             raise ValueError("the folder is not open")
         self.rounds.write(json.dumps(record, allow_nan=False).encode() + b"\n")
         self.timing.write(json.dumps(timing, allow_nan=False).encode() + b"\n")
+
+    def failure(self) -> Failure | None:
+        """Return how the run here failed, if it did."""
+        try:
+            return Failure(**json.loads((self.path / "failed.json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(
+                f"{self.path / 'failed.json'} cannot be read ({error}): remove {self.path} and start that run again"
+            ) from None
+
+    def fail(self, failure: Failure) -> None:
+        """Record that the run ended here; it will not be taken up again."""
+        write_atomically(
+            self.path / "failed.json", json.dumps(dataclasses.asdict(failure), indent=2).encode()
+        )
 
     def sizes(self) -> tuple[int, int]:
         """Flush, and return how long both files are."""

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
-from fedteddi.results import figures, tables
-from fedteddi.results.runs import ACCURACIES, Study
+from fedteddi.results.figures import save
+from fedteddi.results.runs import Study
+from fedteddi.results.tables import markdown
 
 
 @dataclass(frozen=True)
@@ -21,25 +23,31 @@ class Report:
 
 def make_tables(study: Study, targets: list[float] | None, ours: str) -> dict[str, pd.DataFrame]:
     """Return all tables about the frames that have rounds, by title."""
-    if not any(study.runs[0].settings.rounds):
-        raise InputError("these runs have no rounds: there is nothing to report")
-    if not tables.groups(study):
-        raise InputError("no run has come to its end yet: finish one with --resume")
-    found = {}
-    for frame, rounds in enumerate(study.runs[0].settings.rounds):
-        if rounds == 0:
-            continue
-        chosen: tables.Targets = dict.fromkeys(ACCURACIES, targets) if targets else {}
-        levels = chosen or tables.default_targets(study, frame)
-        found[f"Frame {frame}: accuracy and cost"] = tables.summary(study, frame)
-        found[f"Frame {frame}: rounds to an accuracy"] = tables.rounds_table(study, frame, levels)
-        found[f"Frame {frame}: cost to an accuracy"] = tables.costs_table(study, frame, levels)
-        if ours in study.schedulers and len(study.schedulers) > 1:
-            found[f"Frame {frame}: {ours} against each rival"] = tables.savings_table(
-                study, frame, levels, ours
-            )
-        found[f"Frame {frame}: old and new classes"] = tables.continual_table(study, frame)
-    return found
+    study.check_reportable()
+    wanted, found = targets or [], {}
+    for frame in study.frames:
+        found[f"Frame {frame}: accuracy and cost"] = study.summary(frame)
+        found[f"Frame {frame}: rounds to an accuracy"] = study.rounds_table(frame, wanted)
+        found[f"Frame {frame}: cost to an accuracy"] = study.costs_table(frame, wanted)
+        against = study.savings_table(frame, wanted, ours)
+        if len(against):
+            found[f"Frame {frame}: {ours} against each rival"] = against
+        found[f"Frame {frame}: old and new classes"] = study.continual_table(frame)
+    return {title: table for title, table in found.items() if len(table)}
+
+
+def make_figures(study: Study) -> dict[str, Figure]:
+    """Return figures 3 to 5 of every frame that has rounds, and 6 and 7 where there are several, by name."""
+    study.check_reportable()
+    drawn = {}
+    for frame in study.frames:
+        drawn[f"figure3-accuracy-frame{frame}"] = study.accuracy_figure(frame)
+        drawn[f"figure4-scheduled-frame{frame}"] = study.scheduled_figure(frame)
+        drawn[f"figure5-rounds-frame{frame}"] = study.rounds_figure(frame)
+    if len(study.frames) > 1:
+        drawn["figure6-accuracy-frames"] = study.frames_figure()
+        drawn["figure7-rounds-frames"] = study.rounds_by_frame_figure()
+    return drawn
 
 
 def write_report(
@@ -58,25 +66,16 @@ def write_report(
         files.append(file)
     study.curves().to_csv(out / "curves.csv", index=False)
     files.append(out / "curves.csv")
-    pictures = []
-    for frame, rounds in enumerate(study.runs[0].settings.rounds):
-        if rounds:
-            drawn = {
-                f"figure3-accuracy-frame{frame}": figures.accuracy_over_rounds(study, frame),
-                f"figure4-scheduled-frame{frame}": figures.scheduled_clients(study, frame),
-                f"figure5-rounds-frame{frame}": figures.rounds_to_levels(study, frame),
-            }
-            pictures += [figures.save(figure, out / name) for name, figure in drawn.items()]
-    if sum(rounds > 0 for rounds in study.runs[0].settings.rounds) > 1:
-        pictures.append(figures.save(figures.accuracy_over_frames(study), out / "figure6-accuracy-frames"))
-    unfinished = [f"{run.scheduler} seed {run.settings.seed}" for run in study.runs if not run.finished]
+    pictures = [save(figure, out / name) for name, figure in make_figures(study).items()]
+    unfinished = [run.title for run in study.unfinished]
     page = [f"# {len(study.runs)} runs", ""]
     if unfinished:
-        page += [f"Not finished, and left out of the tables: {', '.join(unfinished)}.", ""]
+        page += [f"Not finished, and left out of the tables: {'; '.join(unfinished)}.", ""]
+    for title, failure in study.failures.items():
+        page += [f"Failed, and left out of the tables: {title}: {failure.cause}.", ""]
     for title, table in found.items():
-        page += [f"## {title}", "", tables.markdown(table), ""]
+        page += [f"## {title}", "", markdown(table), ""]
     page += [f"![{png.stem}]({png.name})" for png, _ in pictures]
     (out / "report.md").write_text("\n".join(page) + "\n", encoding="utf-8")
-    return Report(
-        found, [out / "report.md", *files, *(file for pair in pictures for file in pair)], unfinished
-    )
+    files = [out / "report.md", *files, *(file for pair in pictures for file in pair)]
+    return Report(found, files, unfinished)

@@ -1,22 +1,27 @@
 """Records of runs as a reader wants them: curves, rounds to an accuracy, what was learnt and what forgotten."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from fedteddi.errors import InputError
-from fedteddi.results.folder import first_difference, read_records
+from fedteddi.results.folder import Failure
 from fedteddi.scenario.plan import Plan
-from fedteddi.settings import Settings, read_settings
+from fedteddi.settings import Settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import (
+        Figure,
+    )  # figures and tables are imported when one is asked for: they use this file
 
 Accuracy = Literal["balanced", "global"]
 CURVE = ["scheduler", "deadline_s", "seed", "frame", "round", "balanced", "global", "old", "new"]
 ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
+# Bounds, not rivals: all clients upload without limits; all data in one place (docs/metrics.md).
+REFERENCES = ("everyone", "centralised")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,18 +32,31 @@ class RunRecord:
     counts: np.ndarray  # samples by frame, client and class, [L, N, C]
     records: tuple[dict[str, Any], ...]
     finished: bool
+    failure: Failure | None = None  # why it will never be finished
 
     @classmethod
     def of(
-        cls, settings: Settings, plan: Plan, records: Sequence[dict[str, Any]], finished: bool
+        cls,
+        settings: Settings,
+        plan: Plan,
+        records: Sequence[dict[str, Any]],
+        finished: bool,
+        failure: Failure | None = None,
     ) -> "RunRecord":
         """Keep a run that has just been played."""
-        return cls(settings, np.stack([frame.counts for frame in plan.frames]), tuple(records), finished)
+        counts = np.stack([frame.counts for frame in plan.frames])
+        return cls(settings, counts, tuple(records), finished, failure)
 
     @property
     def scheduler(self) -> str:
         """The rule's name."""
         return self.settings.name
+
+    @property
+    def title(self) -> str:
+        """The rule, its deadline (bounds have none) and the seed."""
+        deadline = "" if self.scheduler in REFERENCES else f" at {self.settings.radio.deadline_s:g} s"
+        return f"{self.scheduler}{deadline}, seed {self.settings.seed}"
 
     def evaluated(self, frame: int) -> list[dict[str, Any]]:
         """Return the rounds of a frame at which the model was judged, k = 0 included."""
@@ -88,6 +106,12 @@ class RunRecord:
                 )
         return pd.DataFrame(rows, columns=CURVE)
 
+    def figure(self) -> "Figure":
+        """Draw the run: its accuracies over all frames, and those on old and new classes."""
+        from fedteddi.results.figures import run_curve
+
+        return run_curve(self)
+
     def forgetting(self, frame: int) -> float:
         """Return best earlier minus final accuracy, averaged over the old classes of a frame; NaN without any."""
         old = self.old_classes(frame)
@@ -125,18 +149,34 @@ class Study:
 
     @property
     def schedulers(self) -> list[str]:
-        """The rules in it, in the order of the runs."""
-        return list(dict.fromkeys(run.scheduler for run in self.runs))
+        """The rules in it, in the order of the runs; the reference bounds last."""
+        return sorted(dict.fromkeys(run.scheduler for run in self.runs), key=lambda name: name in REFERENCES)
 
     @property
     def deadlines_s(self) -> list[float]:
-        """The deadlines in it; those of the reference bound aside."""
-        return sorted({run.settings.radio.deadline_s for run in self.runs if run.scheduler != "everyone"})
+        """The deadlines in it; those of reference bounds only where there is nothing else."""
+        rivals = [run for run in self.runs if run.scheduler not in REFERENCES]
+        return sorted({run.settings.radio.deadline_s for run in rivals or self.runs})
+
+    @property
+    def frames(self) -> list[int]:
+        """The frames that have rounds."""
+        return [frame for frame, rounds in enumerate(self.runs[0].settings.rounds) if rounds]
 
     @property
     def finished(self) -> bool:
         """Whether every run came to its end."""
         return all(run.finished for run in self.runs)
+
+    @property
+    def failures(self) -> dict[str, Failure]:
+        """What became of the runs that diverged, by title: no table or figure counts them."""
+        return {run.title: run.failure for run in self.runs if run.failure is not None}
+
+    @property
+    def unfinished(self) -> list[RunRecord]:
+        """The runs that can still go on."""
+        return [run for run in self.runs if not run.finished and run.failure is None]
 
     def of(self, scheduler: str, deadline_s: float | None = None) -> list[RunRecord]:
         """Return the runs of one rule (at one deadline), by seed."""
@@ -144,7 +184,7 @@ class Study:
             run
             for run in self.runs
             if run.scheduler == scheduler
-            and (deadline_s is None or scheduler == "everyone" or run.settings.radio.deadline_s == deadline_s)
+            and (deadline_s is None or scheduler in REFERENCES or run.settings.radio.deadline_s == deadline_s)
         ]
         return sorted(own, key=lambda run: run.settings.seed)
 
@@ -152,50 +192,88 @@ class Study:
         """Return the evaluated rounds of all runs in one table."""
         return pd.concat([run.curve() for run in self.runs], ignore_index=True)
 
+    def accuracy_figure(self, frame: int | None = None) -> "Figure":
+        """Draw figure 3: accuracy over the rounds of a frame (the last with rounds, unless you name another)."""
+        from fedteddi.results.figures import accuracy_over_rounds
 
-def read_run(path: Path) -> RunRecord:
-    """Read one run's folder."""
-    try:
-        settings = read_settings(
-            (path / "settings.toml").read_text(encoding="utf-8"), str(path / "settings.toml")
+        return accuracy_over_rounds(self, self._played(frame))
+
+    def scheduled_figure(self, frame: int | None = None) -> "Figure":
+        """Draw figure 4: how many clients each rule schedules, with new classes and with only old ones."""
+        from fedteddi.results.figures import scheduled_clients
+
+        return scheduled_clients(self, self._played(frame))
+
+    def rounds_figure(self, frame: int | None = None) -> "Figure":
+        """Draw figure 5: the rounds each rule needs for each accuracy."""
+        from fedteddi.results.figures import rounds_to_levels
+
+        return rounds_to_levels(self, self._played(frame))
+
+    def frames_figure(self) -> "Figure":
+        """Draw figure 6: accuracy over the rounds of all frames."""
+        from fedteddi.results.figures import accuracy_over_frames
+
+        self.check_reportable()
+        return accuracy_over_frames(self)
+
+    def rounds_by_frame_figure(self) -> "Figure":
+        """Draw figure 7: the rounds each rule needs for each accuracy, a panel per frame."""
+        from fedteddi.results.figures import rounds_to_levels_by_frame
+
+        self.check_reportable()
+        return rounds_to_levels_by_frame(self)
+
+    def summary(self, frame: int | None = None) -> pd.DataFrame:
+        """Return final and best accuracy, who was scheduled, and what the frame cost."""
+        from fedteddi.results import tables
+
+        return tables.summary(self, self._played(frame))
+
+    def rounds_table(self, frame: int | None = None, targets: Sequence[float] = ()) -> pd.DataFrame:
+        """Return the rounds to each target accuracy; without targets, to levels that the best runs just reach."""
+        from fedteddi.results import tables
+
+        return tables.rounds_table(
+            self, self._played(frame), tables.levels(self, self._played(frame), targets)
         )
-        counts = np.array(json.loads((path / "scenario.json").read_text(encoding="utf-8"))["counts"])
-        records = tuple(read_records(path))
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
-    rounds = [record for record in records if record["round"] > 0]
-    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds))
 
+    def costs_table(self, frame: int | None = None, targets: Sequence[float] = ()) -> pd.DataFrame:
+        """Return the seconds, uplink and energy to each target accuracy."""
+        from fedteddi.results import tables
 
-def read_study(path: Path) -> Study:
-    """Read a run's folder, or a folder of runs."""
-    if not path.is_dir():
-        raise InputError(f"there is no folder {path}: give a run's folder, or one that holds runs")
-    if (path / "settings.toml").is_file():
-        return Study((read_run(path),))
-    found = sorted(file.parent for file in path.glob("*/settings.toml"))
-    if not found:
-        raise InputError(f"{path} holds no runs: 'fedteddi compare --out {path}' would make some")
-    runs = [read_run(folder) for folder in found]
-    first = next((run.settings for run in runs if run.scheduler != "everyone"), runs[0].settings)
-    for run, folder in zip(runs, found, strict=True):
-        if _without_variant(run.settings, first) != _without_variant(first, first):
-            different = first_difference(
-                _without_variant(first, first), _without_variant(run.settings, first)
-            )
-            raise InputError(f"{folder} belongs to another experiment ({different}): report it apart")
-    names = [(run.scheduler, run.settings.radio.deadline_s, run.settings.seed) for run in runs]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(
-            f"{path} holds {twice[0]} at deadline {twice[1]:g} s with seed {twice[2]} twice: keep one"
+        return tables.costs_table(
+            self, self._played(frame), tables.levels(self, self._played(frame), targets)
         )
-    return Study(tuple(runs))
 
+    def savings_table(
+        self, frame: int | None = None, targets: Sequence[float] = (), ours: str = "fedteddi"
+    ) -> pd.DataFrame:
+        """Return how much sooner one rule reaches each target than every other."""
+        from fedteddi.results import tables
 
-def _without_variant(settings: Settings, first: Settings) -> Settings:
-    """Return settings without what may differ between the runs of one study."""
-    total_hz = first.radio.total_hz if settings.name == "everyone" else settings.radio.total_hz
-    return settings.changed(
-        name="", scheduler="", scheduler_options={}, seed=0, radio__deadline_s=1.0, radio__total_hz=total_hz
-    )
+        chosen = tables.levels(self, self._played(frame), targets)
+        return tables.savings_table(self, self._played(frame), chosen, ours)
+
+    def continual_table(self, frame: int | None = None) -> pd.DataFrame:
+        """Return accuracy on old and new classes, forgetting, backward transfer, rounds to recover."""
+        from fedteddi.results import tables
+
+        return tables.continual_table(self, self._played(frame))
+
+    def check_reportable(self) -> None:
+        """Refuse a study about which there is nothing to say yet."""
+        if not self.frames:
+            raise InputError("these runs have no rounds: there is nothing to report")
+        if not any(run.finished for run in self.runs):
+            if not self.unfinished:
+                cause = next(iter(self.failures.values())).cause
+                raise InputError(f"every run failed, the first one so: {cause}")
+            raise InputError("no run has come to its end yet: finish one with --resume")
+
+    def _played(self, frame: int | None) -> int:
+        """Return a frame there is something to say about: the last with rounds, unless one is named."""
+        self.check_reportable()
+        if frame is not None and frame not in self.frames:
+            raise InputError(f"frame {frame} has no rounds: choose from {', '.join(map(str, self.frames))}")
+        return self.frames[-1] if frame is None else frame

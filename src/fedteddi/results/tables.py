@@ -1,14 +1,14 @@
 """Tables about a study: what was reached, how soon, at what cost, and what was forgotten."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
+from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 
 Targets = dict[Accuracy, list[float]]  # accuracies to be reached
 COSTS = {"seconds": "round_s", "uplink Gbit": "uplink_bits", "energy J": "energy_j"}
@@ -55,12 +55,15 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
             row[f"final {accuracy}"] = spread([values[-1] for values in judged])
             row[f"best {accuracy}"] = spread([max(values) for values in judged])
         played = [[r for r in run.records if r["frame"] == frame and r["round"]] for run in runs]
-        row["clients a round"] = f"{_mean(len(r['clients']) for own in played for r in own):.1f}"
-        row["with new classes"] = f"{_mean(r['scheduled_new'] for own in played for r in own):.1f}"
+        clients = _mean(len(r["clients"]) for own in played for r in own)
+        new = _mean(r["scheduled_new"] for own in played for r in own)
+        one_place = scheduler == "centralised"  # there are no clients to count
+        row["clients a round"] = "–" if one_place else f"{clients:.1f}"
+        row["with new classes"] = "–" if one_place else f"{new:.1f}"
         for name, column in COSTS.items():
             scale = 1e9 if "Gbit" in name else 1.0
             spent = _mean(sum(r[column] for r in own) / scale for own in played)
-            row[name] = "–" if scheduler == "everyone" else f"{spent:.4g}"  # no limits, no meaningful cost
+            row[name] = "–" if scheduler in REFERENCES else f"{spent:.4g}"  # no limits, no meaningful cost
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -81,7 +84,7 @@ def costs_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
     """Return what was spent until each target was reached: seconds, uplink, energy; censored like the rounds."""
     rows = []
     for deadline_s, scheduler, runs in groups(study):
-        if scheduler == "everyone":
+        if scheduler in REFERENCES:
             continue
         for accuracy in ACCURACIES:
             for target in targets[accuracy]:
@@ -103,7 +106,7 @@ def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.D
     for deadline_s, rival, theirs in groups(study):
         own = [run for run in study.of(ours, deadline_s) if run.finished]
         shared = {run.settings.seed for run in own} & {run.settings.seed for run in theirs}
-        if rival in (ours, "everyone") or not shared:
+        if rival in (ours, *REFERENCES) or not shared:
             continue
         pair = [[run for run in runs if run.settings.seed in shared] for runs in (own, theirs)]
         for accuracy in ACCURACIES:
@@ -173,7 +176,7 @@ def continual_table(study: Study, frame: int) -> pd.DataFrame:
 def groups(study: Study) -> list[tuple[float, str, list[RunRecord]]]:
     """Return the runs of each deadline and scheduler that have come to their end."""
     found = []
-    for deadline_s in study.deadlines_s or [study.runs[0].settings.radio.deadline_s]:
+    for deadline_s in study.deadlines_s:
         for scheduler in study.schedulers:
             runs = [run for run in study.of(scheduler, deadline_s) if run.finished]
             if runs:
@@ -190,6 +193,11 @@ def default_targets(study: Study, frame: int) -> Targets:
         top = math.floor(best * 20) / 20
         found[accuracy] = [round(top - step, 2) for step in (0.10, 0.05, 0.0) if top - step > 0]
     return found
+
+
+def levels(study: Study, frame: int, targets: Sequence[float]) -> Targets:
+    """Return the targets for both accuracies; where none are given, the default ones of the frame."""
+    return {kind: list(targets) for kind in ACCURACIES} if targets else default_targets(study, frame)
 
 
 def percent(share: float) -> str:

@@ -35,7 +35,7 @@ def build_plan(
     if settings.arrivals_trace:
         for frame, counts in read_arrivals(settings.arrivals_trace, clients, num_classes, frames).items():
             arrivals[frame - 1] += counts
-    return make_plan(
+    plan = make_plan(
         labels,
         num_classes,
         first,
@@ -46,6 +46,7 @@ def build_plan(
         seed=seed,
         overlap=settings.overlap,
     )
+    return plan.pooled() if settings.pooled else plan
 
 
 def _first(settings: ScenarioSettings, num_classes: int, seed: int) -> np.ndarray:

@@ -39,6 +39,15 @@ class Plan:
         fresh = self.classes_seen(frame) & ~self.classes_seen(frame - 1)
         return np.asarray((self.frames[frame].counts[:, fresh] > 0).any(axis=1))
 
+    def pooled(self) -> "Plan":
+        """Return the same data in one place: a single client that holds what all of them do.
+
+        What several clients hold is there several times, so that the class mix is the global one.
+        """
+        return Plan(
+            tuple(Frame((np.concatenate(f.held),), f.counts.sum(axis=0, keepdims=True)) for f in self.frames)
+        )
+
 
 class Decks:
     """The training images of each class as a shuffled deck, dealt from the top, over and over.

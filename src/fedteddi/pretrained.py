@@ -1,0 +1,94 @@
+"""Models pre-trained on frame 0's data: one per seed, kept in the user's cache."""
+
+import hashlib
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from fedteddi.cache import cache_folder
+from fedteddi.learning.data import Dataset
+from fedteddi.learning.jobs import Engine
+from fedteddi.learning.pretraining import pretraining_job
+from fedteddi.plugins import load_object
+from fedteddi.results.folder import write_atomically
+from fedteddi.run import Run
+from fedteddi.scenario.plan import Plan
+
+# What a pre-trained model depends on, besides the model, the data and the seed.
+SETTINGS = {
+    f"pretrain_{part}" for part in ("epochs", "learning_rate", "momentum", "weight_decay", "batch_size")
+}
+
+
+class Pretrained:
+    """w̃_0 of the runs that share an engine and a data set."""
+
+    def __init__(self, engine: Engine, data: Dataset) -> None:
+        self.engine, self.data = engine, data
+        self._weights: dict[str, Tensor] = {}
+
+    def weights(self, runs: list[Run]) -> list[Tensor]:
+        """Return every run's first model: trained centrally on frame 0's data if it asks for it, all at once."""
+        names = [self._name(run) if run.settings.training.pretrain_epochs else "" for run in runs]
+        missing = {
+            name: run
+            for name, run in zip(names, runs, strict=True)
+            if name and name not in self._weights and not self._read(name)
+        }
+        jobs = [
+            pretraining_job(
+                run.state.weights, _pooled_samples(run.plan), run.settings.training, run.settings.seed
+            )
+            for run in missing.values()
+        ]
+        for name, trained in zip(missing, self.engine.train(jobs), strict=True):
+            self._weights[name] = trained.weights.clone()
+            self._keep(name)
+        return [
+            self._weights[name] if name else run.state.weights for name, run in zip(names, runs, strict=True)
+        ]
+
+    def _name(self, run: Run) -> str:
+        """Return a checksum of all that a pre-trained model depends on."""
+        training, samples = run.settings.training, _pooled_samples(run.plan)
+        given = training.model_dump(include={"model", "augment", *SETTINGS})
+        machine = [torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
+        key = hashlib.sha256(json.dumps([given, run.settings.seed, *machine]).encode())
+        key.update(repr(self.engine.model.module).encode())
+        if ":" in training.model:  # the user's code may change under the same name
+            source = inspect.getsourcefile(load_object(training.model))
+            key.update(Path(source).read_bytes() if source else b"")
+        key.update(self.data.train_images[samples].numpy().tobytes())
+        key.update(self.data.train_labels[samples].numpy().tobytes())
+        key.update(run.state.weights.cpu().numpy().tobytes())
+        return key.hexdigest()[:32]
+
+    def _read(self, name: str) -> bool:
+        try:
+            found = safetensors.torch.load_file(_file(name))["weights"]
+        except (safetensors.SafetensorError, KeyError, OSError):
+            return False  # a damaged cache is made anew
+        self._weights[name] = self.engine.place(found)
+        return True
+
+    def _keep(self, name: str) -> None:
+        try:
+            _file(name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(_file(name), safetensors.torch.save({"weights": self._weights[name].cpu()}))
+        except OSError:
+            pass  # a cache that cannot be written costs time, not results
+
+
+def _pooled_samples(plan: Plan) -> np.ndarray:
+    """Return frame 0's samples of all clients, each once."""
+    return np.unique(np.concatenate(plan.frames[0].held))
+
+
+def _file(name: str) -> Path:
+    return cache_folder() / "pretrained" / f"{name}.safetensors"

@@ -1,0 +1,72 @@
+"""Run folders read back as a study; runs that do not belong together are refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from fedteddi.errors import InputError
+from fedteddi.results.folder import RunFolder, first_difference, read_records
+from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.settings import Settings, read_settings
+
+
+def read_run(path: Path) -> RunRecord:
+    """Read one run's folder."""
+    try:
+        settings = read_settings(
+            (path / "settings.toml").read_text(encoding="utf-8"), str(path / "settings.toml")
+        )
+        counts = np.array(json.loads((path / "scenario.json").read_text(encoding="utf-8"))["counts"])
+        records = tuple(read_records(path))
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
+    rounds = [record for record in records if record["round"] > 0]
+    failure = RunFolder(path).failure()
+    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure)
+
+
+def read_study(path: Path) -> Study:
+    """Read a run's folder, or a folder of runs."""
+    if not path.is_dir():
+        raise InputError(f"there is no folder {path}: give a run's folder, or one that holds runs")
+    if (path / "settings.toml").is_file():
+        return Study((read_run(path),))
+    found = sorted(file.parent for file in path.glob("*/settings.toml"))
+    if not found:
+        raise InputError(f"{path} holds no runs: 'fedteddi compare --out {path}' would make some")
+    runs = [read_run(folder) for folder in found]
+    first = next((run.settings for run in runs if run.scheduler not in REFERENCES), runs[0].settings)
+    for run, folder in zip(runs, found, strict=True):
+        if _without_variant(run.settings, first) != _without_variant(first, first):
+            different = first_difference(
+                _without_variant(first, first), _without_variant(run.settings, first)
+            )
+            raise InputError(f"{folder} belongs to another experiment ({different}): report it apart")
+    names = [(run.scheduler, run.settings.radio.deadline_s, run.settings.seed) for run in runs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(
+            f"{path} holds {twice[0]} at deadline {twice[1]:g} s with seed {twice[2]} twice: keep one"
+        )
+    return Study(tuple(runs))
+
+
+def _without_variant(settings: Settings, first: Settings) -> Settings:
+    """Return settings without what may differ between the runs of one study."""
+    if settings.name == "centralised":
+        settings = settings.changed(
+            scenario__pooled=False,
+            training__batch_size=settings.training.batch_size // settings.scenario.clients,
+        )
+    radio = first.radio if settings.name in REFERENCES else settings.radio
+    return settings.changed(
+        name="",
+        scheduler="",
+        scheduler_options={},
+        seed=0,
+        radio__deadline_s=1.0,
+        radio__total_hz=radio.total_hz,
+        radio__gain_trace=radio.gain_trace,
+        radio__compute_trace=radio.compute_trace,
+    )

@@ -1,0 +1,60 @@
+"""One run: what the laboratory advances, and the checkpoint keeps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from fedteddi.errors import DivergedError, InputError
+from fedteddi.protocol.environment import Environment
+from fedteddi.protocol.server import ServerState
+from fedteddi.results.folder import Failure, RunFolder
+from fedteddi.runtimes.in_process import Clients
+from fedteddi.scenario.plan import Plan
+from fedteddi.schedulers.registry import make_scheduler
+from fedteddi.settings import Settings
+
+
+@dataclass(eq=False)
+class Run:
+    """One scheduler on one seed: its server, its clients, its record."""
+
+    settings: Settings
+    plan: Plan
+    state: ServerState
+    clients: Clients
+    world: Environment
+    folder: RunFolder | None = None
+    best_weights: Tensor | None = None
+    best_loss: float = float("inf")
+    records: list[dict[str, Any]] = field(default_factory=list)
+    finished: bool = False
+    failure: Failure | None = None
+
+    def __post_init__(self) -> None:
+        self.rule = make_scheduler(self.settings.scheduler, **self.settings.scheduler_options)
+
+    @property
+    def over(self) -> bool:
+        """Whether it came to its end, or failed."""
+        return self.finished or self.failure is not None
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Let what is done inside end this run, and no other, if it diverges."""
+        try:
+            yield
+        except DivergedError as error:
+            self.failure = Failure(error.frame, error.round, str(error))
+
+    def check_not_failed(self) -> None:
+        """Refuse to go on with a run that has failed."""
+        if self.failure is not None:
+            raise InputError(f"{self.settings.name}, seed {self.settings.seed}: {self.failure.cause}")
+
+    @property
+    def last_frame(self) -> int:
+        """The number of the last frame."""
+        return len(self.settings.rounds) - 1
