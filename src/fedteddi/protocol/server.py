@@ -140,7 +140,8 @@ def _round(
     if arrived and "class_norm" in needs and number % settings.estimates.class_norm_every == 0:
         yield from update_class_norm(state, settings, reports, list(arrived), world.seed)
     state.rounds_done += 1
-    state.current_mix |= {n: class_mix(reports[n].data_counts) for n in reported}
+    if view is not None:
+        state.current_mix |= dict(zip(reported, view.data_mix, strict=True))
 
     times = () if view is None else finish_s(view, chosen) or ()
     compute_s = np.zeros(0) if view is None or view.compute_s is None else view.compute_s

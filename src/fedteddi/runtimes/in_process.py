@@ -18,7 +18,7 @@ from fedteddi.learning.jobs import Engine, Probe, Trained, TrainJob
 from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.plan import Plan
-from fedteddi.settings import Settings, TrainingSettings
+from fedteddi.settings import Settings
 
 DRAWS_KEPT = 32
 Asked = list[tuple["Clients", Request]]
@@ -26,17 +26,15 @@ Asked = list[tuple["Clients", Request]]
 
 @lru_cache(maxsize=8192)  # runs of one seed share their draws, whatever their scheduler
 def draw_batches(
-    plan: Plan, training: TrainingSettings, seed: int, frame: int, round: int, client: int
+    plan: Plan, seed: int, frame: int, round: int, client: int, steps: int, size: int, flip: bool
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """Draw a client's τ batches without replacement, [τ, b], which images are mirrored, and dropout's keys."""
     held = plan.frames[frame].held[client]
     rng = keyed_rng(seed, "batches", frame=frame, round=round, client=client)
-    samples = np.stack(
-        [rng.choice(held, size=training.batch_size, replace=False) for _ in range(training.local_steps)]
-    )
-    flips = rng.random(samples.shape) < 0.5 if training.augment == "flip" else None
+    samples = np.stack([rng.choice(held, size=size, replace=False) for _ in range(steps)])
+    flips = rng.random(samples.shape) < 0.5 if flip else None
     dropout = keyed_rng(seed, "dropout", frame=frame, round=round, client=client)
-    return samples, flips, draw_keys(dropout, training.local_steps)
+    return samples, flips, draw_keys(dropout, steps)
 
 
 @dataclass(eq=False)
@@ -57,7 +55,9 @@ class Clients:
         self, frame: int, round: int, client: int
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Return the samples of the client's τ steps, [τ, b], which are mirrored, and dropout's keys."""
-        return draw_batches(self.plan, self.settings.training, self.settings.seed, frame, round, client)
+        training, seed = self.settings.training, self.settings.seed
+        how = (training.local_steps, training.batch_size, training.augment == "flip")
+        return draw_batches(self.plan, seed, frame, round, client, *how)
 
     def job(self, request: Request, client: int) -> TrainJob:
         """Return the client's local training in this round."""
