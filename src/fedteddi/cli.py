@@ -12,6 +12,7 @@ import typer
 
 import fedteddi
 from fedteddi.cli_experiments import register
+from fedteddi.cli_reproduce import register_reproduce
 from fedteddi.errors import InputError
 from fedteddi.protocol.answer import answer_round
 from fedteddi.protocol.example import example_round
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 
 register(app)
+register_reproduce(app)
 
 
 def main() -> None:

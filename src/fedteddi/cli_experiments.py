@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 PLAIN_LINE_EVERY_S = 5.0
 
-Experiment = Annotated[str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10) or a .toml file.")]
+Experiment = Annotated[
+    str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10) or a .toml file.")
+]
 Rounds = Annotated[
     int | None, typer.Option(min=1, help="Rounds of every frame that has any (sets λ's decay too).")
 ]

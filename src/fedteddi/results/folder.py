@@ -170,8 +170,8 @@ def _git_revision() -> str | None:
     return done.stdout.strip() or None
 
 
-def first_difference(one: Settings, other: Settings) -> str:
-    """Name the first key in which two settings differ."""
+def differences(one: Settings, other: Settings) -> dict[str, tuple[Any, Any]]:
+    """Return every key in which two settings differ, with both values."""
 
     def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -180,7 +180,13 @@ def first_difference(one: Settings, other: Settings) -> str:
         return found
 
     before, after = flat(one.model_dump()), flat(other.model_dump())
-    for key in before | after:
-        if before.get(key) != after.get(key):
-            return f"{key} was {before.get(key)!r}, now {after.get(key)!r}"
+    return {
+        key: (before.get(key), after.get(key)) for key in before | after if before.get(key) != after.get(key)
+    }
+
+
+def first_difference(one: Settings, other: Settings) -> str:
+    """Name the first key in which two settings differ."""
+    for key, (was, now) in differences(one, other).items():
+        return f"{key} was {was!r}, now {now!r}"
     return "nothing differs"
