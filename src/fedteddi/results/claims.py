@@ -100,7 +100,7 @@ class Faster:
             and not any(run.rounds_to(self.frame, target, accuracy) is not None for run in every)
         ):
             found = replace(found, short=f"{found.short} (reached by no rule)")
-            found = replace(found, full=f"{found.full}; no run of any rule reaches it")
+            found = replace(found, full=f"{found.full}, no run of any rule reaches it")
         return found
 
     def _judged(
@@ -134,23 +134,19 @@ class First:
         if missing:
             return Finding("cannot be judged", "–", f"{where}: no runs of {OURS} and {missing[0]}")
         if self.what == "speed":
-            every = [runs for own, theirs in pairs.values() for runs in (own, theirs)]
+            every = [runs for both in pairs.values() for runs in both]
             level = highest_level(every, self.frame, accuracy)
-            each = {r: faster(*both, self.frame, level, accuracy, where) for r, both in pairs.items()}
             if level is None:
-                return Finding(
-                    "cannot be judged", "–", f"{where}: no level is reached by every seed of any rule"
-                )
+                return Finding("cannot be judged", "–", f"{where}: no rule reaches any level with every seed")
+            each = {r: faster(*both, self.frame, level, accuracy, where) for r, both in pairs.items()}
             rounds = {r: rounds_to(both[1], self.frame, level, accuracy) for r, both in pairs.items()}
-            nearest = min(rounds, key=lambda rival: (-rounds[rival].reached, rounds[rival].censored.mean()))
-            shown = each[nearest].full
+            best = min(rounds, key=lambda rival: (-rounds[rival].reached, rounds[rival].censored.mean()))
         else:
             each = {
                 r: ahead(*both, lambda run, frame: final(run, frame, accuracy), self.frame, where, r)
                 for r, both in pairs.items()
             }
-            nearest = max(pairs, key=lambda rival: _mean_final(pairs[rival][1], self.frame, accuracy))
-            shown = each[nearest].full
+            best = max(pairs, key=lambda rival: _mean_final(pairs[rival][1], self.frame, accuracy))
         verdicts = [finding.verdict for finding in each.values()]
         ahead_of = verdicts.count("holds")
         behind = [rival for rival, finding in each.items() if finding.verdict == "does not hold"]
@@ -160,7 +156,7 @@ class First:
         counted = f"ahead of {ahead_of} of {len(verdicts)}"
         if behind:
             counted += f", behind {', '.join(behind)}"
-        return Finding(verdict, f"{where}: {counted}", f"{shown} (nearest: {nearest}); {counted}")
+        return Finding(verdict, f"{where}: {counted}", f"{each[best].full} (best rival: {best}), {counted}")
 
 
 @dataclass(frozen=True)

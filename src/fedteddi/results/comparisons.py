@@ -51,10 +51,12 @@ def faster(
     mine, other = (rounds_to(runs, frame, target, accuracy) for runs in (own, theirs))
     facts = saving(mine, other)
     full = f"{where}, {percent(target)}: {facts['ours']} against {facts['theirs']} rounds"
-    short = f"{where}, {percent(target)}: {facts['faster']}"
-    if facts["faster"] != "–":
-        full += f"; {facts['faster']} faster, {facts['fewer rounds']} fewer rounds"
-        full += f"; difference {facts['difference (95 %)']}"
+    short = f"{where}, {percent(target)}: {facts['faster']} faster"
+    if facts["faster"] == "–":
+        short = full
+    else:
+        full += f", {facts['faster']} faster, {facts['fewer rounds']} fewer rounds"
+        full += f", difference {facts['difference (95 %)']}"
     return Finding(_verdict_of_rounds(mine, other), short, full)
 
 

@@ -26,6 +26,7 @@ COLOURS = {
     "everyone": "#F0E442",
 }
 MARKS = {"fedteddi": "o", "fedcgd": "s", "fed-cbs": "^", "random": "x", "pure-drift": "D"}
+MARKS |= {"power-of-choice": "v", "best-norm": "+", "best-channel": "*"}
 PANEL_IN = (4.6, 3.4)
 
 
