@@ -7,7 +7,7 @@ from fedteddi.reproduce import CIFAR10
 from fedteddi.results.claims import Faster, First, MoreScheduled, MostAtTightest
 from fedteddi.results.comparisons import highest_level, verdict_of
 from fedteddi.results.page import command
-from fedteddi.results.runs import Study
+from fedteddi.results.runs import RunRecord, Study
 from made_study import made_run
 
 SEEDS = (0, 1, 2)
@@ -108,7 +108,7 @@ def test_missing_runs_and_single_seeds_cannot_be_judged() -> None:
     assert "300.0% faster" in rows[0].findings[0].full  # what was found is shown all the same
 
 
-def finals(rule: str, values: list[float], deadline_s: float = 1.2) -> tuple:  # type: ignore[type-arg]
+def finals(rule: str, values: list[float], deadline_s: float = 1.2) -> tuple[RunRecord, ...]:
     return tuple(made_run(rule, s, [0.5, v], deadline_s=deadline_s) for s, v in enumerate(values))
 
 
@@ -172,9 +172,10 @@ def test_scheduled_clients() -> None:
 
 
 def test_a_row_holds_only_if_all_its_findings_do() -> None:
-    quick, slow = [10, 15, 20], [40, 45, 50]
-    runs = both(reaching("fedteddi", quick, 0.8), reaching("pure-drift", slow, 0.8))  # type: ignore[arg-type]
-    runs = both(runs, both(reaching("fedteddi", slow), reaching("pure-drift", quick)))  # type: ignore[arg-type]
+    quick: list[int | None] = [10, 15, 20]
+    slow: list[int | None] = [40, 45, 50]
+    runs = both(reaching("fedteddi", quick, 0.8), reaching("pure-drift", slow, 0.8))
+    runs = both(runs, both(reaching("fedteddi", slow), reaching("pure-drift", quick)))
     row = Faster("pure-drift", "38.5 %").judge(runs, (0.8, 1.2))[0]
     assert [finding.verdict for finding in row.findings] == ["holds", "does not hold"]
     assert row.verdict == "does not hold"
