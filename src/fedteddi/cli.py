@@ -11,8 +11,7 @@ import numpy as np
 import typer
 
 import fedteddi
-from fedteddi.cli_experiments import register
-from fedteddi.cli_reproduce import register_reproduce
+from fedteddi import cli_experiments, cli_reproduce
 from fedteddi.errors import InputError
 from fedteddi.protocol.answer import answer_round
 from fedteddi.protocol.example import example_round
@@ -33,8 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-register(app)
-register_reproduce(app)
+cli_experiments.register(app)
+cli_reproduce.register(app)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fedteddi.results.page import Page
 
 
-def register_reproduce(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     app.command()(reproduce)
 

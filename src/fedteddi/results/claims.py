@@ -22,6 +22,7 @@ from fedteddi.results.comparisons import (
     verdict_of,
 )
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
+from fedteddi.results.summary import BOUNDS
 from fedteddi.results.tables import Targets, percent, rounds_to
 
 OURS = "fedteddi"
@@ -60,10 +61,9 @@ class Faster:
 
     rival: str
     paper: str
-    target: float | None = (
-        None  # None: the paper does not say; judged at the highest level one of the two reaches
-    )
-    deadline_s: float | None = None  # None: the paper does not say; judged at all
+    # Where the paper does not say: judged at the highest level that one of the two reaches, and at all deadlines.
+    target: float | None = None
+    deadline_s: float | None = None
     frame: int = 1
 
     def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
@@ -77,13 +77,13 @@ class Faster:
                 findings = [self._at(study, time, accuracy, self.target) for time in times]
                 claim = f"{text}, to {percent(self.target)}"
                 found.append(self._judged(claim, accuracy, self.paper, findings, times))
-                if found[-1].verdict != "cannot be judged":
-                    continue
-            findings = []
-            for time in times:
-                own, theirs = pair(study, OURS, self.rival, time)
-                level = highest_level([own, theirs], self.frame, accuracy)
-                findings.append(self._at(study, time, accuracy, level))
+            pairs = [pair(study, OURS, self.rival, time) for time in times]
+            levels = [highest_level([*both], self.frame, accuracy) for both in pairs]
+            judged_already = self.target is not None and found[-1].verdict != "cannot be judged"
+            if judged_already or (self.target is not None and set(levels) <= {None, self.target}):
+                continue
+            each = zip(times, levels, strict=True)
+            findings = [self._at(study, time, accuracy, level) for time, level in each]
             claim = f"{text}, to the highest level one of them reaches"
             paper = self.paper if self.target is None else "–"
             found.append(self._judged(claim, accuracy, paper, findings, times))
@@ -92,13 +92,9 @@ class Faster:
     def _at(self, study: Study, time: float, accuracy: Accuracy, target: float | None) -> Finding:
         own, theirs = pair(study, OURS, self.rival, time)
         found = faster(own, theirs, self.frame, target, accuracy, f"{time:g} s")
-        rules = [by_seed(study, rule, time) for rule in study.schedulers]
+        rules = [by_seed(study, rule, time) for rule in study.schedulers if rule not in BOUNDS]
         every = [run for runs in rules for run in runs.values()]
-        if (
-            own
-            and target
-            and not any(run.rounds_to(self.frame, target, accuracy) is not None for run in every)
-        ):
+        if own and target and all(run.rounds_to(self.frame, target, accuracy) is None for run in every):
             found = replace(found, short=f"{found.short} (reached by no rule)")
             found = replace(found, full=f"{found.full}, no run of any rule reaches it")
         return found

@@ -25,8 +25,16 @@ COLOURS = {
     "best-channel": "#56B4E9",
     "everyone": "#F0E442",
 }
-MARKS = {"fedteddi": "o", "fedcgd": "s", "fed-cbs": "^", "random": "x", "pure-drift": "D"}
-MARKS |= {"power-of-choice": "v", "best-norm": "+", "best-channel": "*"}
+MARKS = {
+    "fedteddi": "o",
+    "fedcgd": "s",
+    "fed-cbs": "^",
+    "random": "x",
+    "pure-drift": "D",
+    "power-of-choice": "v",
+    "best-norm": "+",
+    "best-channel": "*",
+}
 PANEL_IN = (4.6, 3.4)
 
 
