@@ -141,7 +141,7 @@ def test_quick_says_so_on_every_page_and_picture(cli: Cli) -> None:
 
 def test_the_papers_settings_bear_no_mark() -> None:
     runs = [made_run(rule, seed, [0.5, 0.6]) for rule in ("fedteddi", "random") for seed in (0, 1)]
-    page = write_page(CIFAR10, in_short(*runs), runs[0].settings, Path("as-asked"))
+    page = write_page(CIFAR10, in_short(*runs), runs[0].settings, Path("as-asked"), "name", "me")
     assert "uick" not in page.files[0].read_text()
     assert "Settings that differ" not in page.files[0].read_text()
     other = runs[0].settings.changed(training__learning_rate=0.5)
@@ -238,12 +238,13 @@ def test_unusable_summaries_are_said(cli: Cli) -> None:
 
 
 def test_unfinished_runs_are_left_out_and_named(cli: Cli) -> None:
-    words = ("reproduce", "cifar10", "--scheduler", "random", "--seeds", 1, "--deadline", 1.2, *SET)
-    assert cli(*words, "--time-limit", 0).code == 0
+    one = {"schedulers": ["random"], "deadlines_s": [1.2], "changes": SMALL, "out": Path("runs/cifar10")}
+    reproduce(CIFAR10, **one, seeds=[0], time_limit_s=0)
     done = cli("reproduce", "cifar10", "--summarise", "kept")
-    assert "random-d1.2-s0 is not finished" in done.err
-    assert done.code == 2
+    assert (done.code, "no run that has come to its end" in done.err) == (2, True)
+    reproduce(CIFAR10, **one, seeds=[1], resume=True)
     assert summarise(CIFAR10, Path("runs/cifar10"), Path("kept")) == ["random-d1.2-s0"]
+    assert [run.key for run in read_summaries(Path("kept")).runs] == [("random", 1.2, 1)]
 
 
 def test_the_readmes_rows_stand_between_marks(cli: Cli) -> None:

@@ -99,12 +99,16 @@ def reproduce(
 def page_of_runs(study: Reproduction, runs: Path) -> tuple[Page, list[str]]:
     """Write the page about every finished run in a folder into RUNS/report; also name the unfinished runs."""
     summaries, unfinished = from_folder(study.name, runs)
-    return write_page(study, summaries, paper_settings(study), runs / "report"), unfinished
+    source = f"`fedteddi reproduce {study.name}` from the runs in its folder"
+    page = write_page(study, summaries, paper_settings(study), runs / "report", study.name, source)
+    return page, unfinished
 
 
 def summarise(study: Reproduction, runs: Path, folder: Path) -> list[str]:
     """Add every finished run in a folder of runs to a folder of summaries; return the names of the unfinished."""
     summaries, unfinished = from_folder(study.name, runs)
+    if not summaries.runs:
+        raise InputError(f"{runs} holds no run that has come to its end: finish one with --resume")
     if any(folder.glob("*.jsonl.gz")):
         summaries = merged(read_summaries(folder), summaries)
     write_summaries(summaries, folder)
@@ -120,7 +124,11 @@ def page_of_summaries(
         raise InputError(
             f"{folder} holds summaries of {summaries.name}: 'fedteddi reproduce {summaries.name}' reads them"
         )
-    page = write_page(study, summaries, paper_settings(study), into or folder.parent, folder.resolve().name)
+    name = folder.resolve().name
+    source = (  # the folder as it is called in the repository, so that the page is the same wherever it is made
+        f"`fedteddi reproduce {study.name} --from-summaries docs/results/{name}` from the summaries in that folder"
+    )
+    page = write_page(study, summaries, paper_settings(study), into or folder.parent, name, source)
     if readme is not None:
         short = readme_table(study, ordered(study, summaries.study))
         try:

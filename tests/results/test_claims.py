@@ -166,7 +166,7 @@ def test_scheduled_clients() -> None:
     assert more.verdict == "holds"
     assert more.findings[0].full == "1.2 s: 6.0 ± 0.0 against 3.0 ± 0.0, difference +3.0 [+3.0, +3.0]"
     old = MoreScheduled("with only old classes", "pure-drift", "figure 4").judge(study, (1.2,))[0]
-    assert old.findings[0].short == "1.2 s: difference +2.0 [+2.0, +2.0]"
+    assert old.findings[0].short == "1.2 s: +2.0 [+2.0, +2.0]"
     fails = MoreScheduled("with only old classes", "random", "figure 4").judge(study, (1.2,))[0]
     assert fails.verdict == "does not hold"
 

@@ -95,8 +95,8 @@ class Faster:
         rules = [by_seed(study, rule, time) for rule in study.schedulers if rule not in BOUNDS]
         every = [run for runs in rules for run in runs.values()]
         if own and target and all(run.rounds_to(self.frame, target, accuracy) is None for run in every):
-            found = replace(found, short=f"{found.short} (reached by no rule)")
-            found = replace(found, full=f"{found.full}, no run of any rule reaches it")
+            short = f"{time:g} s, {percent(target)}: no rule reaches it"
+            found = replace(found, short=short, full=f"{found.full}, no run of any rule reaches it")
         return found
 
     def _judged(
@@ -180,7 +180,9 @@ class MostAtTightest:
                     findings.append(Finding("cannot be judged", "–", f"{where}: runs are missing"))
                     continue
                 means = [np.mean([leads[t][s] for s in seeds]) for t in (tight, time)]
-                text = f"{where}: lead {means[0]:+.3f} against {means[1]:+.3f}, {points(differences)}"
+                text = (
+                    f"{where}: lead {means[0]:+.3f} against {means[1]:+.3f}, difference {points(differences)}"
+                )
                 findings.append(Finding(verdict_of(differences), f"{where}: {points(differences)}", text))
             found.append(
                 Judged(claim, accuracy, self.paper, tuple(findings), (OURS, *self.rivals), deadlines_s)

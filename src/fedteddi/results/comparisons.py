@@ -87,7 +87,7 @@ def ahead(
         return Finding("cannot be judged", "–", f"{where}: no pair of runs with {rival}")
     mine, other = ([measure(run, frame) for run in runs] for runs in (own, theirs))
     differences = np.array(mine) - np.array(other)
-    text = f"{where}: {spread(mine, digits)} against {spread(other, digits)}, {points(differences, digits)}"
+    text = f"{where}: {spread(mine, digits)} against {spread(other, digits)}, difference {points(differences, digits)}"
     return Finding(verdict_of(differences), f"{where}: {points(differences, digits)}", text)
 
 
@@ -95,8 +95,8 @@ def points(differences: np.ndarray, digits: int = 3) -> str:
     """Return the mean of per-seed differences with its 95 % interval."""
     mean, low, high = mean_interval(differences)
     if len(differences) < 2:
-        return f"difference {mean:+.{digits}f}"
-    return f"difference {mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+        return f"{mean:+.{digits}f}"
+    return f"{mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
 
 
 def by_seed(study: Study, rule: str, deadline_s: float) -> dict[int, RunRecord]:

@@ -31,10 +31,12 @@ class Page:
 
 
 def write_page(
-    reproduction: Reproduction, summaries: Summaries, paper: Settings, into: Path, name: str | None = None
+    reproduction: Reproduction, summaries: Summaries, paper: Settings, into: Path, name: str, source: str
 ) -> Page:
-    """Write NAME.md into a folder, and its CSV tables and figures into NAME/ beside it."""
-    name = name or reproduction.name
+    """Write NAME.md into a folder, and its CSV tables and figures into NAME/ beside it.
+
+    `paper` are the settings of the paper's study, `source` says what makes the page again, and from what.
+    """
     study = ordered(reproduction, summaries.study)
     if not study.runs:
         raise InputError("no run has come to its end yet: finish one with --resume")
@@ -53,7 +55,7 @@ def write_page(
             if mark:
                 figure.suptitle(mark)
             pictures[title] = figures.save(figure, folder / title)
-        text = _text(reproduction, summaries, changed, mark, name, parts, list(pictures))
+        text = _text(reproduction, summaries, changed, mark, name, source, parts, list(pictures))
         (into / f"{name}.md").write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
@@ -199,6 +201,7 @@ def _text(
     changed: dict[str, tuple[object, object]],
     mark: str,
     name: str,
+    source: str,
     parts: dict[str, pd.DataFrame],
     pictures: list[str],
 ) -> str:
@@ -206,8 +209,7 @@ def _text(
     if mark:
         lines += [f"**{mark[0].upper()}{mark[1:]}.**", ""]
     lines += [
-        f"{len(summaries.runs)} finished runs. Written by `fedteddi reproduce {reproduction.name} --from-summaries"
-        f" docs/results/{name}` from the summaries in that folder; nothing on this page is typed by hand.",
+        f"{len(summaries.runs)} finished runs. Written by {source}; nothing on this page is typed by hand.",
         "",
     ]
     if changed:
@@ -234,7 +236,8 @@ HOW_JUDGED = """\
 A claim is a difference between two rules on the same seeds. It *holds* if the 95 % interval (Student's t) of the
 per-seed differences lies above zero, it *does not hold* if no part of the interval does, and it *cannot be judged*
 otherwise, with fewer than two seeds, or where runs that never reach the target leave the sign open. A row that covers
-several comparisons holds if all of them do, and does not hold if one does not. *Faster* is R'/R − 1 and *fewer rounds*
+several comparisons holds if all of them do, and does not hold if one does not. The verdict is about which rule is
+ahead; by how much, in the paper and here, stands beside it. *Faster* is R'/R − 1 and *fewer rounds*
 1 − R/R' of the mean rounds R (ours) and R' (theirs); ≥ and ≤ mark bounds where runs never reach the target. Where the
 paper names no level, it is the highest multiple of 5 % that one of the compared rules reaches with every seed.
 Intervals are not corrected for the number of comparisons."""
