@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 import fedteddi
-from fedteddi import cli_data, cli_experiments
+from fedteddi import cli_data, cli_experiments, cli_reproduce
 from fedteddi.errors import InputError
 from fedteddi.protocol.answer import answer_round
 from fedteddi.protocol.example import example_round
@@ -34,6 +34,7 @@ app = typer.Typer(
 
 cli_experiments.register(app)
 cli_data.register(app)
+cli_reproduce.register(app)
 
 
 def main() -> None:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 PLAIN_LINE_EVERY_S = 5.0
 
-Experiment = Annotated[str, typer.Argument(help="A built-in experiment (fashion, evolving) or a .toml file.")]
+Experiment = Annotated[
+    str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10) or a .toml file.")
+]
 Rounds = Annotated[
     int | None, typer.Option(min=1, help="Rounds of every frame that has any (sets λ's decay too).")
 ]
@@ -78,18 +80,18 @@ def run(
     if seed is not None:
         settings = settings.changed(seed=seed)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{settings.name}-s{settings.seed}"
-    with _watching() as watch:
+    with watching() as watch:
         record = simulate(
             settings,
             device=device,
             out=folder,
             resume=resume,
-            time_limit_s=_left(time_limit),
+            time_limit_s=time_left(time_limit),
             watch=watch,
             data_dir=data_dir,
         )
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
-    _say_where(folder, record.finished)
+    say_where(folder, record.finished)
 
 
 def compare(
@@ -119,7 +121,7 @@ def compare(
 
     settings = _settings(experiment, rounds, changes)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-compare"
-    with _watching() as watch:
+    with watching() as watch:
         study = compare_runs(
             settings,
             schedulers=scheduler or list(built_in()),
@@ -128,17 +130,17 @@ def compare(
             device=device,
             out=folder,
             resume=resume,
-            time_limit_s=_left(time_limit),
+            time_limit_s=time_left(time_limit),
             watch=watch,
             data_dir=data_dir,
         )
     nothing_left = len(study.failures) == len(study.runs)
     if study.unfinished or nothing_left:
-        _say_failed(study)
+        say_failed(study)
     else:
         report(folder)  # which names the failed ones too
     if not nothing_left:
-        _say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
+        say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
     if study.failures:
         raise typer.Exit(1)
 
@@ -170,7 +172,7 @@ def report(
             print_table(table)
     for name in made.unfinished:
         err.print(f"[yellow]warning:[/] {name} is not finished, and left out: continue it with --resume")
-    _say_failed(study)
+    say_failed(study)
     pictures = [file for file in made.files if file.suffix == ".png"]
     out.print(f"\n{made.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
 
@@ -226,17 +228,19 @@ def _settings(experiment: str, rounds: int | None, changes: list[str] | None) ->
     return override(settings, changes or [])
 
 
-def _left(time_limit_s: float | None) -> float | None:
+def time_left(time_limit_s: float | None) -> float | None:
     """Return what is left of a time limit that counts from the process's start."""
     return None if time_limit_s is None else max(0.0, time_limit_s - process_age_s())
 
 
-def _say_failed(study: "Study") -> None:
+def say_failed(study: "Study") -> None:
+    """Name the runs that failed, and why."""
     for title, failure in study.failures.items():
         say("warning", f"{title} failed, and is left out: {failure.cause}, and choose another --out")
 
 
-def _say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
+def say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
+    """Say where the records are, and how to go on."""
     if finished:
         out.print(f"{done} are done; records in {folder}", soft_wrap=True)
     else:
@@ -247,7 +251,7 @@ def _say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
 
 
 @contextmanager
-def _watching() -> "Iterator[Watch]":
+def watching() -> "Iterator[Watch]":
     """Show progress on stderr: a live bar in a terminal, a line now and then elsewhere."""
     if err.is_terminal:
         with progress_bar() as bar:

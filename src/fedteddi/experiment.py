@@ -171,7 +171,7 @@ def _play(
         for settings in each:
             run = laboratory.new_run(settings)
             if folder is not None:
-                _attach(run, RunFolder(folder if one else folder / run_name(settings)), laboratory.data)
+                _attach(run, RunFolder(folder if one else folder / run_name(settings)), laboratory)
             runs.append(run)
         try:
             _advance_all(laboratory, runs, stop_at, watch)
@@ -186,14 +186,17 @@ def _record(run: Run) -> RunRecord:
     return RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
 
 
-def _attach(run: Run, folder: RunFolder, data: Dataset) -> None:
+def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
     """Give a run its folder: a new one, or one with a checkpoint to go on from."""
-    scenario = {"data": data.fingerprint, "counts": [frame.counts.tolist() for frame in run.plan.frames]}
+    scenario = {
+        "data": laboratory.data.fingerprint,
+        "counts": [frame.counts.tolist() for frame in run.plan.frames],
+    }
     if folder.checkpoint.exists():
         folder.check_scenario(scenario)
         load_checkpoint(run, folder)
         return
-    folder.start(run.settings, scenario)
+    folder.start(run.settings, scenario, laboratory.engine.name)
     run.folder = folder
     save_checkpoint(run)
 

@@ -33,6 +33,7 @@ class Laboratory:
 
     def __init__(self, settings: Settings, data: Dataset | None = None, device: str = "cpu") -> None:
         self.data = data or load_dataset(settings.dataset)
+        self.data = self.data.with_test_images(settings.evaluation.test_images)
         self.model = FlatModel(
             make_model(settings.training.model, self.data.image_shape, self.data.num_classes, settings.seed)
         )

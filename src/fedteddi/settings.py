@@ -107,6 +107,7 @@ class EvaluationSettings(Section):
     every: Count = 5
     loss_samples: Count = 2000
     loss_in_last_frame: bool = False
+    test_images: Annotated[int, Field(ge=0)] = 0  # how many of them judge a model; 0 = all
 
 
 class Settings(Section):

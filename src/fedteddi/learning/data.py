@@ -1,7 +1,7 @@
 """Labelled images, kept as bytes and normalised batch by batch."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -103,6 +103,14 @@ class Dataset:
         if flips is not None:
             images = torch.where(torch.from_numpy(flips)[:, None, None, None], images.flip(-1), images)
         return images, self.train_labels[where]
+
+    def with_test_images(self, number: int) -> "Dataset":
+        """Keep `number` test images (0: all), the first of an order that is the same for every seed and rule."""
+        if number == 0 or number >= len(self.test_labels):
+            return self
+        order = np.random.default_rng(0).permutation(len(self.test_labels))
+        kept = torch.from_numpy(np.sort(order[:number]))
+        return replace(self, test_images=self.test_images[kept], test_labels=self.test_labels[kept])
 
 
 def load_dataset(name: str, data_dir: str | Path | None = None) -> Dataset:

@@ -36,7 +36,8 @@ class Stacked:
         self, model: FlatModel, data: Dataset, device: str, precision: str = "float32", compiled: bool = True
     ) -> None:
         self.model, self.device = model, torch.device(device)
-        self.name = f"{self.device.type} {precision}"
+        made_by = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
+        self.name = f"{made_by}, {precision}"
         self.tf32 = precision != "float32"
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self.programs = Programs(model, data, self.device, dtype, compiled)

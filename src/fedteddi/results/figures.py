@@ -27,7 +27,16 @@ COLOURS = {
     "everyone": "#8C7A00",  # the palette's yellow, dark enough for a line on white
     "centralised": "#882255",
 }
-MARKS = {"fedteddi": "o", "fedcgd": "s", "fed-cbs": "^", "random": "x", "pure-drift": "D"}
+MARKS = {
+    "fedteddi": "o",
+    "fedcgd": "s",
+    "fed-cbs": "^",
+    "random": "x",
+    "pure-drift": "D",
+    "power-of-choice": "v",
+    "best-norm": "+",
+    "best-channel": "*",
+}
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
 PANEL_IN = (4.6, 3.4)
 

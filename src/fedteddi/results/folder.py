@@ -72,11 +72,11 @@ class RunFolder:
         """The file a run is taken up from."""
         return self.path / "checkpoint.safetensors"
 
-    def start(self, settings: Settings, scenario: dict[str, Any]) -> None:
+    def start(self, settings: Settings, scenario: dict[str, Any], device: str = "cpu") -> None:
         """Begin a new run here."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "settings.toml", write_settings(settings).encode())
-        write_atomically(self.path / "environment.json", json.dumps(environment(), indent=2).encode())
+        write_atomically(self.path / "environment.json", json.dumps(environment(device), indent=2).encode())
         write_atomically(self.path / "scenario.json", json.dumps(scenario).encode())
         self._open("wb")
 
@@ -163,7 +163,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def environment() -> dict[str, Any]:
+def environment(device: str) -> dict[str, Any]:
     """Return what the numbers depend on besides settings: versions, machine, revision."""
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
@@ -172,6 +172,7 @@ def environment() -> dict[str, Any]:
         except PackageNotFoundError:
             versions[package] = None
     return {
+        "device": device,
         "python": platform.python_version(),
         "packages": versions,
         "system": platform.platform(),
@@ -197,8 +198,8 @@ def _git_revision() -> str | None:
     return done.stdout.strip() or None
 
 
-def first_difference(one: Settings, other: Settings) -> str:
-    """Name the first key in which two settings differ."""
+def differences(one: Settings, other: Settings) -> dict[str, tuple[Any, Any]]:
+    """Return every key in which two settings differ, with both values."""
 
     def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -207,7 +208,13 @@ def first_difference(one: Settings, other: Settings) -> str:
         return found
 
     before, after = flat(one.model_dump()), flat(other.model_dump())
-    for key in before | after:
-        if before.get(key) != after.get(key):
-            return f"{key} was {before.get(key)!r}, now {after.get(key)!r}"
+    return {
+        key: (before.get(key), after.get(key)) for key in before | after if before.get(key) != after.get(key)
+    }
+
+
+def first_difference(one: Settings, other: Settings) -> str:
+    """Name the first key in which two settings differ."""
+    for key, (was, now) in differences(one, other).items():
+        return f"{key} was {was!r}, now {now!r}"
     return "nothing differs"

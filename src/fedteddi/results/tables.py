@@ -148,10 +148,16 @@ def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
 
 def paired_interval(differences: np.ndarray) -> str:
     """Return the mean of per-seed differences and its 95 % interval (Student's t)."""
-    if len(differences) < 2:
-        return f"{differences.mean():+.0f}"
-    half = stats.t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / math.sqrt(len(differences))
-    return f"{differences.mean():+.0f} [{differences.mean() - half:+.0f}, {differences.mean() + half:+.0f}]"
+    mean, low, high = mean_interval(differences)
+    return f"{mean:+.0f}" + (f" [{low:+.0f}, {high:+.0f}]" if len(differences) > 1 else "")
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Return a mean and its 95 % interval (Student's t); of one value, no interval: NaN."""
+    mean, half = float(values.mean()), math.nan
+    if len(values) > 1:
+        half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    return mean, mean - half, mean + half
 
 
 def continual_table(study: Study, frame: int) -> pd.DataFrame:
@@ -212,12 +218,13 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def spread(values: list[float]) -> str:
+def spread(values: list[float], digits: int = 3) -> str:
     """Return mean ± standard deviation over seeds."""
     array = np.array(values, dtype=float)
     if np.isnan(array).all():
         return "–"
-    return f"{array.mean():.3f}" + (f" ± {array.std(ddof=1):.3f}" if len(array) > 1 else "")
+    deviation = f" ± {array.std(ddof=1):.{digits}f}" if len(array) > 1 else ""
+    return f"{array.mean():.{digits}f}{deviation}"
 
 
 def _mean(values: Iterable[float]) -> float:

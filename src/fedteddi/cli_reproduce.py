@@ -1,0 +1,126 @@
+"""The command that repeats a study of the paper. Torch is imported only when it is used."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedteddi.cli_data import DataDir
+from fedteddi.cli_experiments import (
+    Changes,
+    Device,
+    Resume,
+    TimeLimit,
+    parse_seeds,
+    say_failed,
+    say_where,
+    time_left,
+    watching,
+)
+from fedteddi.errors import InputError
+from fedteddi.terminal import err, out, print_table
+
+if TYPE_CHECKING:
+    from fedteddi.results.page import Page
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(reproduce)
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="The study: cifar10.")],
+    scheduler: Annotated[
+        list[str] | None, typer.Option(help="Only this rule (may be repeated); default the paper's eight.")
+    ] = None,
+    deadline: Annotated[
+        list[float] | None, typer.Option(help="Only this deadline, in seconds (may be repeated).")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="How many (5 means 0 to 4) or which (0-4); default 5, with --quick 1.")
+    ] = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    out_folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where the runs are; default runs/STUDY, with --quick runs/STUDY-quick."),
+    ] = None,
+    resume: Resume = False,
+    time_limit: TimeLimit = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="All rules and deadlines in minutes: few rounds, one seed.")
+    ] = False,
+    changes: Changes = None,
+    summarise: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run nothing: add the finished runs of --out to the summaries in this folder, and write their page.",
+            metavar="DIR",
+        ),
+    ] = None,
+    from_summaries: Annotated[
+        Path | None,
+        typer.Option(help="Run nothing: write the page DIR.md about the summaries in DIR.", metavar="DIR"),
+    ] = None,
+    readme: Annotated[
+        Path | None,
+        typer.Option(
+            help="With either of these: also write the claims in short between the marks in this file."
+        ),
+    ] = None,
+) -> None:
+    """Repeat a study of the paper, and set its claims beside what was found.
+
+    Parts may be run one by one: the same --out with --resume and another --scheduler, --deadline or --seeds.
+    The page about all finished runs of --out is written to OUT/report whenever those asked for are done.
+    """
+    from fedteddi import reproduce as library
+
+    chosen = library.find_reproduction(study)
+    folder = out_folder or Path("runs") / (f"{study}-quick" if quick else study)
+    if summarise is not None and from_summaries is not None:
+        raise InputError("--summarise and --from-summaries: give one; --summarise writes the page as well")
+    kept = summarise or from_summaries
+    if readme is not None and kept is None:
+        raise InputError(f"--readme {readme}: give it with --summarise or --from-summaries")
+    if summarise is not None:
+        _name_unfinished(library.summarise(chosen, folder, summarise))
+    if kept is not None:
+        into = out_folder if from_summaries is not None else None
+        _show(library.page_of_summaries(chosen, kept, into, readme))
+        return
+    with watching() as watch:
+        played = library.reproduce(
+            chosen,
+            out=folder,
+            schedulers=scheduler,
+            seeds=None if seeds is None else parse_seeds(seeds),
+            deadlines_s=deadline,
+            quick=quick,
+            changes=changes or [],
+            resume=resume,
+            time_limit_s=time_left(time_limit),
+            watch=watch,
+            device=device,
+            data_dir=data_dir,
+        )
+    say_failed(played)
+    if not played.unfinished and len(played.failures) < len(played.runs):
+        page, unfinished = library.page_of_runs(chosen, folder)
+        _name_unfinished(unfinished)
+        _show(page)
+    say_where(folder, not played.unfinished)
+    if played.failures:
+        raise typer.Exit(1)
+
+
+def _name_unfinished(names: list[str]) -> None:
+    for name in names:
+        err.print(f"[yellow]warning:[/] {name} is not finished, and left out: continue it with --resume")
+
+
+def _show(page: "Page") -> None:
+    print_table(page.claims[["claim", "accuracy", "paper", "holds?"]])
+    pictures = [file for file in page.files if file.suffix == ".png"]
+    out.print(f"\n{page.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)

@@ -1,0 +1,139 @@
+"""The paper's studies: which runs they consist of, what the paper claims about them, and playing and judging them."""
+
+from collections.abc import Iterable
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.experiment import Watch, compare
+from fedteddi.results.claims import Faster, First, MoreScheduled, MostAtTightest, Reproduction
+from fedteddi.results.page import Page, ordered, put_between_marks, readme_table, write_page
+from fedteddi.results.runs import Study
+from fedteddi.results.summary import from_folder, merged, read_summaries, write_summaries
+from fedteddi.settings import Settings, load_experiment, override
+
+RIVALS = ("fedcgd", "fed-cbs", "pure-drift", "power-of-choice", "random", "best-norm", "best-channel")
+
+CIFAR10 = Reproduction(
+    name="cifar10",
+    title="The paper's CIFAR-10 study",
+    schedulers=("fedteddi", *RIVALS),
+    deadlines_s=(0.8, 1.0, 1.2),
+    targets={"balanced": [0.55, 0.60, 0.65], "global": [0.65, 0.70, 0.75]},
+    claims=(
+        Faster("random", "58.4 % faster", target=0.75, deadline_s=1.2),
+        Faster("fedcgd", "11.1 % faster", target=0.75, deadline_s=1.2),
+        Faster("pure-drift", "38.5 % faster (deadline and target not stated)"),
+        First("speed", RIVALS, "figures 3 and 5"),
+        First("final accuracy", RIVALS, "figures 3 and 5"),
+        MostAtTightest("mean accuracy over the frame", RIVALS, "figures 3 and 5"),
+        MostAtTightest("final accuracy", RIVALS, "figures 3 and 5"),
+        MoreScheduled("with new classes", "random", "figure 4"),
+        MoreScheduled("with new classes", "best-channel", "figure 4"),
+        MoreScheduled("with only old classes", "pure-drift", "figure 4"),
+    ),
+    # Everything is tried once, in less than ten minutes on two cores. Judging 1,000 images costs as much there as
+    # 22 local steps, so that the models are judged only at the start, half-way and at the end.
+    quick={
+        "rounds": [0, 6],
+        "training__pretrain_epochs": 1,
+        "training__local_steps": 2,
+        "estimates__class_gradient_samples": 16,
+        "evaluation__every": 3,
+        "evaluation__test_images": 1000,
+        "evaluation__loss_samples": 200,
+    },
+)
+REPRODUCTIONS = {study.name: study for study in (CIFAR10,)}
+
+
+def find_reproduction(name: str) -> Reproduction:
+    """Return a study of the paper by name."""
+    if name not in REPRODUCTIONS:
+        raise InputError(
+            f"no study is called {shown(name)}{nearest_hint(name, REPRODUCTIONS)}: known are"
+            f" {', '.join(REPRODUCTIONS)}"
+        )
+    return REPRODUCTIONS[name]
+
+
+def paper_settings(study: Reproduction) -> Settings:
+    """Return the complete settings of a study, from the experiment of its name."""
+    with as_file(files("fedteddi").joinpath("experiments")) as folder:
+        return load_experiment(study.name, folder)
+
+
+def reproduce(
+    study: Reproduction,
+    *,
+    out: Path,
+    schedulers: Iterable[str] | None = None,
+    seeds: Iterable[int] | None = None,
+    deadlines_s: Iterable[float] | None = None,
+    quick: bool = False,
+    changes: Iterable[str] = (),
+    resume: bool = False,
+    time_limit_s: float | None = None,
+    watch: Watch | None = None,
+    **where: Any,
+) -> Study:
+    """Play a study, or the part of it that is named, into a folder that may hold other parts already.
+
+    `changes` are settings as `key=value`; `where` goes to `compare` as it is (`data`, `device`, `data_dir`).
+    """
+    settings = paper_settings(study).changed(**study.quick if quick else {})
+    return compare(
+        override(settings, list(changes)),
+        schedulers=schedulers or study.schedulers,
+        seeds=(range(1) if quick else range(5)) if seeds is None else seeds,
+        deadlines_s=deadlines_s or study.deadlines_s,
+        out=out,
+        resume=resume,
+        time_limit_s=time_limit_s,
+        watch=watch,
+        **where,
+    )
+
+
+def page_of_runs(study: Reproduction, runs: Path) -> tuple[Page, list[str]]:
+    """Write the page about every finished run in a folder into RUNS/report; also name the unfinished runs."""
+    summaries, unfinished = from_folder(study.name, runs)
+    source = f"`fedteddi reproduce {study.name}` from the runs in its folder"
+    page = write_page(study, summaries, paper_settings(study), runs / "report", study.name, source)
+    return page, unfinished
+
+
+def summarise(study: Reproduction, runs: Path, folder: Path) -> list[str]:
+    """Add every finished run in a folder of runs to a folder of summaries; return the names of the unfinished."""
+    summaries, unfinished = from_folder(study.name, runs)
+    if not summaries.runs:
+        raise InputError(f"{runs} holds no run that has come to its end: finish one with --resume")
+    if any(folder.glob("*.jsonl.gz")):
+        summaries = merged(read_summaries(folder), summaries)
+    write_summaries(summaries, folder)
+    return unfinished
+
+
+def page_of_summaries(
+    study: Reproduction, folder: Path, into: Path | None = None, readme: Path | None = None
+) -> Page:
+    """Write the page about a folder of summaries beside it, or elsewhere, and its claims in short into a README."""
+    summaries = read_summaries(folder)
+    if summaries.name != study.name:
+        raise InputError(
+            f"{folder} holds summaries of {summaries.name}: 'fedteddi reproduce {summaries.name}' reads them"
+        )
+    name = folder.resolve().name
+    source = (  # the folder as it is called in the repository, so that the page is the same wherever it is made
+        f"`fedteddi reproduce {study.name} --from-summaries docs/results/{name}` from the summaries in that folder"
+    )
+    page = write_page(study, summaries, paper_settings(study), into or folder.parent, name, source)
+    if readme is not None:
+        short = readme_table(study, ordered(study, summaries.study))
+        try:
+            text = put_between_marks(readme.read_text(encoding="utf-8"), f"results of {study.name}", short)
+            readme.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{readme} cannot be used ({error.strerror}): give a Markdown file") from None
+    return page

@@ -1,0 +1,281 @@
+"""A study of the paper as a page: its claims beside what was found, tables, figures, how it was run.
+
+Everything on it is computed from summaries: the same summaries give the same page and the same CSV files, to the byte.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedteddi.errors import InputError
+from fedteddi.results import figures, tables
+from fedteddi.results.claims import OURS, Judged, Reproduction
+from fedteddi.results.folder import differences
+from fedteddi.results.runs import REFERENCES, Study
+from fedteddi.results.summary import VARIANT, Summaries, Summarised
+from fedteddi.settings import Settings
+
+QUICK = "quick: a shortened study that shows that everything works, not how good a rule is"
+# What makes a study shorter than the paper's: fewer of any of these.
+LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What was written: the page first, then tables and pictures; and the claims as they were judged."""
+
+    files: list[Path]
+    claims: pd.DataFrame
+
+
+def write_page(
+    reproduction: Reproduction, summaries: Summaries, paper: Settings, into: Path, name: str, source: str
+) -> Page:
+    """Write NAME.md into a folder, and its CSV tables and figures into NAME/ beside it.
+
+    `paper` are the settings of the paper's study, `source` says what makes the page again, and from what.
+    """
+    study = ordered(reproduction, summaries.study)
+    if not study.runs:
+        raise InputError("no run has come to its end yet: finish one with --resume")
+    changed = changes(study, paper)
+    mark = QUICK if _shorter(changed) else ""
+    claims = claims_table(reproduction, study)
+    parts = {"claims": claims} | _tables(reproduction, study)
+    folder = into / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [folder / f"{title}.csv" for title in parts]
+        for file, table in zip(written, parts.values(), strict=True):
+            table.to_csv(file, index=False)
+        pictures = {}
+        for title, figure in _figures(study).items():
+            if mark:
+                figure.suptitle(mark)
+            pictures[title] = figures.save(figure, folder / title)
+        text = _text(reproduction, summaries, changed, mark, name, source, parts, list(pictures))
+        (into / f"{name}.md").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
+    drawn = [file for pair in pictures.values() for file in pair]
+    return Page([into / f"{name}.md", *written, *drawn], claims)
+
+
+def claims_table(reproduction: Reproduction, study: Study) -> pd.DataFrame:
+    """Return every claim beside what was found: claim, accuracy, paper, ours, holds?, command."""
+    return pd.DataFrame(
+        [
+            {
+                "claim": row.claim,
+                "accuracy": row.accuracy,
+                "paper": row.paper,
+                "ours": "; ".join(finding.full for finding in row.findings),
+                "holds?": row.verdict,
+                "command": command(reproduction, row),
+            }
+            for row in reproduction.judged(study)
+        ]
+    )
+
+
+def readme_table(reproduction: Reproduction, study: Study) -> str:
+    """Return the claims in short, as Markdown for the README: a row per claim, both accuracies in it."""
+    rows: dict[str, list[Judged]] = {}
+    for row in reproduction.judged(study):
+        rows.setdefault(row.claim, []).append(row)
+    found = []
+    for claim, judged in rows.items():
+        ours = [f"{_of(row)}{'; '.join(finding.short for finding in row.findings)}" for row in judged]
+        verdicts = [f"{_of(row)}{row.verdict}" for row in judged]
+        if len({row.verdict for row in judged}) == 1:
+            verdicts = [judged[0].verdict]
+        found.append(
+            {
+                "claim": claim,
+                "paper": judged[0].paper,
+                "ours": "<br>".join(ours),
+                "holds?": "<br>".join(verdicts),
+                "command": f"`{command(reproduction, judged[0])}`",
+            }
+        )
+    return tables.markdown(pd.DataFrame(found))
+
+
+def _of(row: Judged) -> str:
+    return "" if row.accuracy == "–" else f"{row.accuracy}: "
+
+
+def put_between_marks(text: str, name: str, content: str) -> str:
+    """Replace what stands between `<!-- NAME begins -->` and `<!-- NAME ends -->`."""
+    first, last = f"<!-- {name} begins -->", f"<!-- {name} ends -->"
+    before, found, rest = text.partition(first)
+    _, ended, after = rest.partition(last)
+    if not found or not ended:
+        raise InputError(
+            f"there is no place for the results: write the lines {first} and {last} where they belong"
+        )
+    return f"{before}{first}\n{content}\n{last}{after}"
+
+
+def command(reproduction: Reproduction, row: Judged) -> str:
+    """Return what runs the runs that a claim is about."""
+    words = ["fedteddi", "reproduce", reproduction.name]
+    if set(row.schedulers) != set(reproduction.schedulers):
+        words += [f"--scheduler {rule}" for rule in row.schedulers]
+    if set(row.deadlines_s) != set(reproduction.deadlines_s):
+        words += [f"--deadline {deadline_s:g}" for deadline_s in row.deadlines_s]
+    return " ".join(words)
+
+
+def ordered(reproduction: Reproduction, study: Study) -> Study:
+    """Return the finished runs in the study's order of rules, then others, bounds last."""
+    known = {rule: place for place, rule in enumerate(reproduction.schedulers)}
+
+    def place(rule: str) -> tuple[bool, int, str]:
+        return rule in REFERENCES, known.get(rule, len(known)), rule
+
+    runs = [run for run in study.runs if run.finished]
+    runs.sort(key=lambda run: (place(run.scheduler), run.settings.radio.deadline_s, run.settings.seed))
+    return Study(tuple(runs))
+
+
+def changes(study: Study, paper: Settings) -> dict[str, tuple[object, object]]:
+    """Return every setting in which a study differs from the paper's, with both values."""
+    own = next(
+        (run.settings for run in study.runs if run.scheduler not in REFERENCES), study.runs[0].settings
+    )
+    found = differences(paper, own)
+    return {
+        key: values
+        for key, values in found.items()
+        if key != "radio.deadline_s" and key.partition(".")[0] not in VARIANT
+    }
+
+
+def _shorter(changed: dict[str, tuple[object, object]]) -> bool:
+    """Say whether a study has fewer rounds, steps, epochs or test images than the paper's."""
+
+    def total(value: object) -> float:
+        return sum(value) if isinstance(value, list) else float(str(value))
+
+    fewer = any(total(changed[key][1]) < total(changed[key][0]) for key in LENGTHS if key in changed)
+    return fewer or "evaluation.test_images" in changed
+
+
+def _tables(reproduction: Reproduction, study: Study) -> dict[str, pd.DataFrame]:
+    found = {}
+    for frame in _frames(study):
+        found[f"accuracy-frame{frame}"] = tables.summary(study, frame)
+        found[f"rounds-frame{frame}"] = tables.rounds_table(study, frame, reproduction.targets)
+        found[f"old-and-new-frame{frame}"] = tables.continual_table(study, frame)
+        found[f"costs-frame{frame}"] = tables.costs_table(study, frame, reproduction.targets)
+        found[f"against-each-rival-frame{frame}"] = tables.savings_table(
+            study, frame, reproduction.targets, OURS
+        )
+    return found
+
+
+def _figures(study: Study) -> dict[str, Figure]:
+    drawn = {}
+    for frame in _frames(study):
+        drawn[f"figure3-accuracy-frame{frame}"] = figures.accuracy_over_rounds(study, frame)
+        drawn[f"figure4-scheduled-frame{frame}"] = figures.scheduled_clients(study, frame)
+        drawn[f"figure5-rounds-frame{frame}"] = figures.rounds_to_levels(study, frame)
+    return drawn
+
+
+def _frames(study: Study) -> list[int]:
+    return [frame for frame, rounds in enumerate(study.runs[0].settings.rounds) if rounds]
+
+
+TITLES = {
+    "accuracy": "Final and best accuracy, who was scheduled, and the cost",
+    "rounds": "Rounds to an accuracy",
+    "old-and-new": "Old and new classes",
+}
+
+
+def _text(
+    reproduction: Reproduction,
+    summaries: Summaries,
+    changed: dict[str, tuple[object, object]],
+    mark: str,
+    name: str,
+    source: str,
+    parts: dict[str, pd.DataFrame],
+    pictures: list[str],
+) -> str:
+    lines = [f"# {reproduction.title}", ""]
+    if mark:
+        lines += [f"**{mark[0].upper()}{mark[1:]}.**", ""]
+    lines += [
+        f"{len(summaries.runs)} finished runs. Written by {source}; nothing on this page is typed by hand.",
+        "",
+    ]
+    if changed:
+        lines += ["Settings that differ from the paper's study:", ""]
+        lines += [f"- `{key}`: {_plain(now)} instead of {_plain(was)}" for key, (was, now) in changed.items()]
+        lines += [""]
+    shown = parts["claims"].copy()
+    shown["ours"] = [text.replace("; ", "<br>") for text in shown["ours"]]
+    shown["command"] = [f"`{text}`" for text in shown["command"]]
+    lines += ["## The paper's claims", "", tables.markdown(shown), "", HOW_JUDGED, ""]
+    for title, table in parts.items():
+        kind, _, frame = title.rpartition("-frame")
+        if kind in TITLES:
+            lines += [f"## Frame {frame}: {TITLES[kind].lower()}", "", tables.markdown(table), ""]
+    lines += ["As CSV: " + ", ".join(f"[{title}]({name}/{title}.csv)" for title in parts) + "."]
+    lines += ["", "## Figures", ""]
+    for title in pictures:
+        lines += [f"![{title}]({name}/{title}.png)", ""]
+    lines += ["## How it was run", "", *_how(summaries)]
+    return "\n".join(lines) + "\n"
+
+
+HOW_JUDGED = """\
+A claim is a difference between two rules on the same seeds. It *holds* if the 95 % interval (Student's t) of the
+per-seed differences lies above zero, it *does not hold* if no part of the interval does, and it *cannot be judged*
+otherwise, with fewer than two seeds, or where runs that never reach the target leave the sign open. A row that covers
+several comparisons holds if all of them do, and does not hold if one does not. The verdict is about which rule is
+ahead; by how much, in the paper and here, stands beside it. *Faster* is R'/R − 1 and *fewer rounds*
+1 − R/R' of the mean rounds R (ours) and R' (theirs); ≥ and ≤ mark bounds where runs never reach the target. Where the
+paper names no level, it is the highest multiple of 5 % that one of the compared rules reaches with every seed.
+Intervals are not corrected for the number of comparisons."""
+
+
+def _how(summaries: Summaries) -> list[str]:
+    """Say where the runs were made: device, versions, revision, minutes."""
+    by_machine: dict[str, list[Summarised]] = {}
+    for one in summaries.runs:
+        by_machine.setdefault(repr(sorted(one.machine.items(), key=lambda item: item[0])), []).append(one)
+    rows = []
+    for own in by_machine.values():
+        machine = own[0].machine
+        packages = machine.get("packages") or {}
+        rows.append(
+            {
+                "device": machine.get("device", "–"),
+                "precision": own[0].run.settings.training.model_dump().get("precision", "float32"),
+                "runs": len(own),
+                "minutes of rounds": f"{sum(one.minutes for one in own):.1f}",
+                "revision": _revision(machine.get("git_revision")),
+                "Python": machine.get("python", "–"),
+                "torch": packages.get("torch", "–"),
+                "numpy": packages.get("numpy", "–"),
+                "system": machine.get("system", "–"),
+                "CPUs": machine.get("cpus", "–"),
+            }
+        )
+    return [tables.markdown(pd.DataFrame(rows))]
+
+
+def _revision(text: str | None) -> str:
+    """Shorten a revision; that it had uncommitted changes must stay visible."""
+    head, dash, dirty = (text or "–").rpartition("-dirty")
+    return f"{head[:12]}{dash}" if dash else dirty[:12]
+
+
+def _plain(value: object) -> str:
+    return Path(value).name if isinstance(value, str) and value.endswith(".npz") else str(value)

@@ -1,0 +1,214 @@
+"""A study as small files that can be committed: `RULE.jsonl.gz`, one line a round, enough for all tables and figures.
+
+The first line of a file says what it is: format, name of the study, the settings its runs share, who held what (per
+seed), and on what machines they ran. Then, for every run, a line that names it and its rounds. The same runs give the
+same bytes.
+"""
+
+import gzip
+import json
+import zlib
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedteddi.errors import InputError
+from fedteddi.results.folder import first_difference, write_atomically
+from fedteddi.results.reading import read_study
+from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.settings import Settings, parse_settings
+
+FORMAT = "fedteddi-summary-1"
+EXACT = ("frame", "round", "clients", "scheduled_new", "uplink_bits", "class_accuracy", "balanced", "global")
+ROUNDED = ("round_s", "energy_j", "gradient_std")
+DIGITS = 6  # significant, of what is measured in seconds, joules and norms; accuracies are kept to the bit
+MACHINE = ("device", "python", "packages", "system", "cpus", "git_revision")
+VARIANT = (
+    "name",
+    "scheduler",
+    "scheduler_options",
+    "seed",
+)  # and the deadline: what tells runs of a study apart
+
+Key = tuple[str, float, int]  # rule, deadline, seed
+
+
+@dataclass(frozen=True, eq=False)
+class Summarised:
+    """A finished run in short, where it ran, and how long its rounds took."""
+
+    run: RunRecord
+    machine: dict[str, Any]
+    minutes: float
+
+    @property
+    def key(self) -> Key:
+        """What tells it from the other runs of its study."""
+        return self.run.scheduler, self.run.settings.radio.deadline_s, self.run.settings.seed
+
+
+@dataclass(frozen=True, eq=False)
+class Summaries:
+    """The finished runs of a study, by rule, deadline and seed."""
+
+    name: str
+    runs: tuple[Summarised, ...]
+
+    @property
+    def study(self) -> Study:
+        """The runs as tables and figures want them."""
+        return Study(tuple(summarised.run for summarised in self.runs))
+
+
+def from_folder(name: str, folder: Path) -> tuple[Summaries, list[str]]:
+    """Shorten the finished runs of a folder of runs; also return the names of those that are not finished."""
+    found, unfinished = [], []
+    single = (folder / "settings.toml").is_file()
+    paths = [folder] if single else sorted(file.parent for file in folder.glob("*/settings.toml"))
+    for path, run in zip(paths, read_study(folder).runs, strict=True):
+        if run.finished:
+            machine = json.loads((path / "environment.json").read_text(encoding="utf-8"))
+            found.append(
+                Summarised(
+                    replace(run, records=tuple(_short(record) for record in run.records)),
+                    {"device": "cpu"} | {key: machine[key] for key in MACHINE if key in machine},
+                    round(_seconds(path) / 60, 2),
+                )
+            )
+        else:
+            unfinished.append(path.name)
+    return Summaries(name, tuple(sorted(found, key=lambda one: one.key))), unfinished
+
+
+def merged(one: Summaries, other: Summaries) -> Summaries:
+    """Join two parts of a study; the machines may differ, the settings may not, and no run may have two outcomes."""
+    found = {summarised.key: summarised for summarised in one.runs}
+    for summarised in other.runs:
+        known = found.setdefault(summarised.key, summarised)
+        rule, deadline_s, seed = summarised.key
+        if known.run.records != summarised.run.records:
+            raise InputError(
+                f"{rule} at deadline {deadline_s:g} s with seed {seed} is there already with another outcome:"
+                f" remove {rule}.jsonl.gz to replace it"
+            )
+    joined = Summaries(one.name, tuple(found[key] for key in sorted(found)))
+    _check_one_study(joined)
+    return joined
+
+
+def write_summaries(summaries: Summaries, folder: Path) -> list[Path]:
+    """Write one file per rule."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
+    written = []
+    for rule in dict.fromkeys(key[0] for key in (one.key for one in summaries.runs)):
+        own = [one for one in summaries.runs if one.key[0] == rule]
+        lines = [
+            json.dumps(line, allow_nan=False, separators=(",", ":")) for line in _lines(summaries.name, own)
+        ]
+        content = gzip.compress(("\n".join(lines) + "\n").encode(), compresslevel=9, mtime=0)
+        # The byte that names the system on which it was compressed is set to "unknown".
+        path = folder / f"{rule}.jsonl.gz"
+        write_atomically(path, content[:9] + b"\xff" + content[10:])
+        written.append(path)
+    return written
+
+
+def read_summaries(folder: Path) -> Summaries:
+    """Read all `*.jsonl.gz` of a folder."""
+    files = sorted(folder.glob("*.jsonl.gz"))
+    if not files:
+        raise InputError(
+            f"{folder} holds no summaries: 'fedteddi reproduce … --summarise {folder}' makes them"
+        )
+    names, runs = [], []
+    for file in files:
+        try:
+            name, own = _read(file)
+        except InputError:
+            raise
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
+            raise InputError(f"{file} is not a summary ({error}): make it again with --summarise") from None
+        names.append(name)
+        runs += own
+    if len(set(names)) > 1:
+        raise InputError(f"{folder} mixes {' and '.join(sorted(set(names)))}: keep one folder per study")
+    found = Summaries(names[0], tuple(sorted(runs, key=lambda one: one.key)))
+    _check_one_study(found)
+    return found
+
+
+def shared_settings(settings: Settings) -> dict[str, Any]:
+    """Return settings without what tells the runs of a study apart."""
+    data = {key: value for key, value in settings.model_dump().items() if key not in VARIANT}
+    data["radio"] = {key: value for key, value in data["radio"].items() if key != "deadline_s"}
+    return data
+
+
+def _check_one_study(summaries: Summaries) -> None:
+    firsts: dict[str, Settings] = {}
+    for one in summaries.runs:
+        own = one.run.settings
+        first = firsts.setdefault(own.name if own.name in REFERENCES else "rules", own)
+        if shared_settings(first) != shared_settings(own):
+            same = first.model_dump(include={*VARIANT}) | {"radio__deadline_s": first.radio.deadline_s}
+            raise InputError(
+                f"{one.key[0]} at deadline {one.key[1]:g} s with seed {one.key[2]} belongs to another study"
+                f" ({first_difference(first, own.changed(**same))}): keep it in a folder of its own"
+            )
+
+
+def _lines(name: str, own: list[Summarised]) -> list[dict[str, Any]]:
+    machines = list({json.dumps(one.machine, sort_keys=True): one.machine for one in own}.values())
+    shared = shared_settings(own[0].run.settings)
+    counts = {str(one.key[2]): one.run.counts.tolist() for one in own}
+    lines: list[dict[str, Any]] = [
+        {"format": FORMAT, "study": name, "settings": shared, "counts": counts, "machines": machines}
+    ]
+    for one in own:
+        settings = one.run.settings.model_dump()
+        variant = {key: settings[key] for key in VARIANT}
+        variant["radio"] = {"deadline_s": settings["radio"]["deadline_s"]}
+        lines.append({"run": variant, "machine": machines.index(one.machine), "minutes": one.minutes})
+        lines += one.run.records
+    return lines
+
+
+def _read(file: Path) -> tuple[str, list[Summarised]]:
+    lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).decode().splitlines()]
+    head = lines[0]
+    if head.get("format") != FORMAT:
+        raise InputError(f"{file} has the format {head.get('format')!r}: this version reads {FORMAT}")
+    starts = [place for place, line in enumerate(lines) if "run" in line] + [len(lines)]
+    found = []
+    for start, end in pairwise(starts):
+        about = lines[start]
+        radio = head["settings"]["radio"] | about["run"]["radio"]
+        settings = parse_settings(head["settings"] | about["run"] | {"radio": radio})
+        counts = np.array(head["counts"][str(settings.seed)])
+        run = RunRecord(settings, counts, tuple(lines[start + 1 : end]), True)
+        found.append(Summarised(run, head["machines"][about["machine"]], about["minutes"]))
+    return head["study"], found
+
+
+def _short(record: dict[str, Any]) -> dict[str, Any]:
+    """Keep what tables and figures need of a round."""
+    short = {key: record[key] for key in EXACT if key in record}
+    short |= {key: _rounded(record[key]) for key in ROUNDED if record.get(key) is not None}
+    if record.get("objective"):
+        short["objective"] = {key: _rounded(value) for key, value in record["objective"].items()}
+    return short
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _seconds(path: Path) -> float:
+    lines = (path / "timing.jsonl").read_text(encoding="utf-8").splitlines()
+    return float(sum(json.loads(line).get("seconds", 0.0) for line in lines))

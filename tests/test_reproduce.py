@@ -1,0 +1,305 @@
+"""`fedteddi reproduce`: parts that merge, summaries that give everything back, a page that anyone can make again."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli_runner import Outcome
+from fedteddi import InputError, read_study
+from fedteddi.reproduce import (
+    CIFAR10,
+    REPRODUCTIONS,
+    page_of_summaries,
+    paper_settings,
+    reproduce,
+    summarise,
+)
+from fedteddi.results import tables
+from fedteddi.results.figures import accuracy_over_rounds
+from fedteddi.results.page import changes, ordered, put_between_marks, readme_table, write_page
+from fedteddi.results.runs import RunRecord, Study
+from fedteddi.results.summary import (
+    Summaries,
+    Summarised,
+    from_folder,
+    merged,
+    read_summaries,
+    write_summaries,
+)
+from made_study import made_run
+
+Cli = Callable[..., Outcome]
+ROOT = Path(__file__).parents[1]
+COMMITTED = sorted({file.parent for file in (ROOT / "docs" / "results").glob("*/*.jsonl.gz")})
+
+# The study in very small: CIFAR's shapes, its layout, a model of one convolution.
+SMALL = [
+    "dataset=data.npz",
+    "rounds=[0, 2]",
+    "scenario.samples_per_client=16",
+    "training.model=small_world:tiny_model",
+    "training.local_steps=1",
+    "training.batch_size=4",
+    "training.pretrain_epochs=1",
+    "radio.total_hz=2e6",
+    "estimates.class_gradient_samples=4",
+    "evaluation.every=1",
+    "evaluation.loss_samples=20",
+]
+SET = [word for change in SMALL for word in ("--set", change)]
+PART = ("--deadline", 0.8, "--deadline", 1.2, *SET)
+BOTH: dict[str, Any] = {"deadlines_s": [0.8, 1.2], "changes": SMALL}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of one's own with a tiny data set of CIFAR-10's shape."""
+    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 10
+    images = rng.integers(0, 100, size=(400, 32, 32, 3)) + 15 * labels[:, None, None, None]
+    parts = {"train": slice(0, 300), "test": slice(300, 400)}
+    arrays = {f"{name}_images": images[part].astype(np.uint8) for name, part in parts.items()}
+    arrays |= {f"{name}_labels": labels[part] for name, part in parts.items()}
+    np.savez("data.npz", **arrays)
+
+
+def records(folder: str) -> dict[str, bytes]:
+    return {file.parent.name: file.read_bytes() for file in sorted(Path(folder).glob("*/rounds.jsonl"))}
+
+
+def test_parts_merge_into_the_whole_study(cli: Cli) -> None:
+    """Two commands into one folder leave the same rounds as one command, and so do their summaries."""
+    done = cli(
+        "reproduce", "cifar10", "--scheduler", "fedteddi", "--scheduler", "random", "--seeds", 2, *PART
+    )
+    assert done.code == 0, done.err
+    assert "cannot be judged" in done.out
+    whole = Path("runs/cifar10")
+    assert len(records("runs/cifar10")) == 2 * 2 * 2
+    page = (whole / "report" / "cifar10.md").read_text()
+    assert "8 finished runs" in page
+    for name in ("figure3-accuracy", "figure4-scheduled", "figure5-rounds"):
+        for ending in ("png", "svg"):
+            assert (whole / "report" / "cifar10" / f"{name}-frame1.{ending}").stat().st_size > 1000
+        assert f"(cifar10/{name}-frame1.png)" in page
+
+    reproduce(CIFAR10, out=Path("parts"), schedulers=["fedteddi"], seeds=[0, 1], **BOTH)
+    second = {"out": Path("parts"), "schedulers": ["random"], "seeds": [1, 0], **BOTH}
+    with pytest.raises(InputError, match="continue it with --resume"):
+        reproduce(CIFAR10, **second)
+    reproduce(CIFAR10, **second, resume=True)
+    assert records("parts") == records("runs/cifar10")
+
+    # Summaries of parts from different folders are those of the whole.
+    reproduce(CIFAR10, out=Path("apart"), schedulers=["random"], seeds=[1], **BOTH)
+    for folder, into in (("runs/cifar10", "one"), ("apart", "two"), ("parts", "two")):
+        assert summarise(CIFAR10, Path(folder), Path(into) / "cifar10") == []
+    one, two = (read_summaries(Path(into) / "cifar10") for into in ("one", "two"))
+    assert [s.key for s in one.runs] == [s.key for s in two.runs]
+    assert [s.run.records for s in one.runs] == [s.run.records for s in two.runs]
+    assert cli("reproduce", "cifar10", "--from-summaries", "two/cifar10").code == 0
+    assert_regenerated(Path("two/cifar10"), Path("again"))
+
+
+def test_a_time_limit_stops_it_and_resume_finishes_it(cli: Cli) -> None:
+    words = ("reproduce", "cifar10", "--scheduler", "fedteddi", "--scheduler", "random", "--seeds", 1, *PART)
+    stopped = cli(*words, "--time-limit", 0)
+    assert stopped.code == 0
+    assert "stopped in time" in stopped.out
+    assert not Path("runs/cifar10/report").exists()
+    done = cli(*words, "--resume")
+    assert "all rounds are done" in done.out
+    assert "4 finished runs" in Path("runs/cifar10/report/cifar10.md").read_text()
+
+
+def test_quick_says_so_on_every_page_and_picture(cli: Cli) -> None:
+    """All eight rules, three deadlines, one seed; only the model and the data are smaller here."""
+    kept = [w for w in SMALL if not w.startswith(("rounds", "training.local", "training.pre", "evaluation"))]
+    words = [word for change in [*kept, "rounds=[0, 1]"] for word in ("--set", change)]
+    done = cli("reproduce", "cifar10", "--quick", *words)
+    assert done.code == 0, done.err
+    assert len(records("runs/cifar10-quick")) == 8 * 3
+    settings = read_study(Path("runs/cifar10-quick")).runs[0].settings
+    assert settings.evaluation.test_images == 1000
+    assert (settings.training.local_steps, settings.training.pretrain_epochs) == (2, 1)
+    folder = Path("runs/cifar10-quick/report")
+    page = (folder / "cifar10.md").read_text()
+    assert "**Quick: a shortened study" in page
+    assert "- `rounds`: [0, 1] instead of [0, 300]" in page
+    pictures = list(folder.glob("cifar10/*.svg"))
+    assert len(pictures) == 3
+    assert all("<!-- quick: a shortened study" in picture.read_text() for picture in pictures)
+
+
+def test_the_papers_settings_bear_no_mark() -> None:
+    runs = [made_run(rule, seed, [0.5, 0.6]) for rule in ("fedteddi", "random") for seed in (0, 1)]
+    page = write_page(CIFAR10, in_short(*runs), runs[0].settings, Path("as-asked"), "name", "me")
+    assert "uick" not in page.files[0].read_text()
+    assert "Settings that differ" not in page.files[0].read_text()
+    other = runs[0].settings.changed(training__learning_rate=0.5)
+    assert changes(Study(tuple(runs)), other) == {"training.learning_rate": (0.5, 0.01)}
+
+
+def test_summaries_give_back_what_tables_and_figures_need() -> None:
+    reproduce(
+        CIFAR10,
+        out=Path("runs"),
+        schedulers=["fedteddi", "everyone"],
+        seeds=[0, 1],
+        deadlines_s=[1.2],
+        changes=SMALL,
+    )
+    summaries, unfinished = from_folder("cifar10", Path("runs"))
+    files = write_summaries(summaries, Path("kept"))
+    assert unfinished == []
+    assert [file.name for file in files] == ["everyone.jsonl.gz", "fedteddi.jsonl.gz"]
+    back, original = read_summaries(Path("kept")).study, read_study(Path("runs"))
+    assert [run.settings for run in back.runs] == [run.settings for run in original.runs]
+    for one, other in zip(back.runs, original.runs, strict=True):
+        np.testing.assert_array_equal(one.counts, other.counts)
+        for short, full in zip(one.records, other.records, strict=True):
+            exact = {
+                "frame",
+                "round",
+                "clients",
+                "scheduled_new",
+                "class_accuracy",
+                "balanced",
+                "global",
+            } & set(full)
+            assert {key: short[key] for key in exact} == {key: full[key] for key in exact}
+            if full["round"]:
+                assert short["energy_j"] == pytest.approx(full["energy_j"], rel=1e-5)
+    targets: tables.Targets = {"balanced": [0.1, 0.9], "global": [0.1]}
+    for table in (tables.summary, tables.continual_table):
+        pd.testing.assert_frame_equal(table(back, 1), table(original, 1))
+    pd.testing.assert_frame_equal(
+        tables.costs_table(back, 1, targets), tables.costs_table(original, 1, targets)
+    )
+    assert len(accuracy_over_rounds(back, 1).axes) == 2
+    head = json.loads(gzip.decompress(files[1].read_bytes()).splitlines()[0])
+    assert head["machines"][0]["device"] == "cpu"
+    assert "command" not in head["machines"][0]  # it may name folders of whoever ran it
+    assert write_summaries(summaries, Path("again"))[1].read_bytes() == files[1].read_bytes()
+
+
+def in_short(*runs: RunRecord, machine: str = "cpu") -> Summaries:
+    made = [Summarised(run, {"device": machine}, 1.0) for run in runs]
+    return Summaries("cifar10", tuple(sorted(made, key=lambda one: one.key)))
+
+
+def test_parts_from_different_machines_merge_and_are_listed() -> None:
+    one = in_short(*(made_run("fedteddi", seed, [0.5, 0.6]) for seed in (0, 1)), machine="cuda")
+    two = in_short(*(made_run("random", seed, [0.5, 0.55]) for seed in (0, 1)), machine="cpu")
+    both = merged(one, merged(two, two))
+    assert len(both.runs) == 4
+    write_summaries(both, Path("kept"))
+    page = page_of_summaries(CIFAR10, Path("kept")).files[0]
+    assert page == Path("kept.md")
+    rows = page.read_text().split("## How it was run")[1]
+    assert "| cuda | float32 | 2 | 2.0 |" in rows
+    assert "| cpu | float32 | 2 | 2.0 |" in rows
+
+
+def test_what_does_not_belong_together_is_not_merged() -> None:
+    one = in_short(made_run("fedteddi", 0, [0.5, 0.6]))
+    with pytest.raises(
+        InputError, match=r"seed 0 is there already with another outcome: remove fedteddi\.jsonl"
+    ):
+        merged(one, in_short(made_run("fedteddi", 0, [0.5, 0.7])))
+    other = made_run("random", 0, [0.5, 0.7], base=one.runs[0].run.settings.changed(training__momentum=0.1))
+    with pytest.raises(InputError, match=r"another study \(training.momentum was 0.5, now 0.1\)"):
+        merged(one, in_short(other))
+
+
+def test_unusable_summaries_are_said(cli: Cli) -> None:
+    Path("empty").mkdir()
+    with pytest.raises(InputError, match="holds no summaries"):
+        read_summaries(Path("empty"))
+    Path("empty/x.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(InputError, match="is not a summary"):
+        read_summaries(Path("empty"))
+    Path("empty/x.jsonl.gz").write_bytes(gzip.compress(b'{"format": "later"}\n'))
+    with pytest.raises(InputError, match="has the format 'later'"):
+        read_summaries(Path("empty"))
+    write_summaries(Summaries("cifar1000", in_short(made_run("random", 0, [0.5, 0.6])).runs), Path("else"))
+    assert "holds summaries of cifar1000" in cli("reproduce", "cifar10", "--from-summaries", "else").err
+    assert "no study is called 'cifr10' (did you mean 'cifar10'?)" in cli("reproduce", "cifr10").err
+    assert "give one" in cli("reproduce", "cifar10", "--summarise", "a", "--from-summaries", "b").err
+    assert "give it with" in cli("reproduce", "cifar10", "--readme", "README.md").err
+
+
+def test_unfinished_runs_are_left_out_and_named(cli: Cli) -> None:
+    one = {"schedulers": ["random"], "deadlines_s": [1.2], "changes": SMALL, "out": Path("runs/cifar10")}
+    reproduce(CIFAR10, **one, seeds=[0], time_limit_s=0)
+    done = cli("reproduce", "cifar10", "--summarise", "kept")
+    assert (done.code, "no run that has come to its end" in done.err) == (2, True)
+    reproduce(CIFAR10, **one, seeds=[1], resume=True)
+    assert summarise(CIFAR10, Path("runs/cifar10"), Path("kept")) == ["random-d1.2-s0"]
+    assert [run.key for run in read_summaries(Path("kept")).runs] == [("random", 1.2, 1)]
+
+
+def test_the_readmes_rows_stand_between_marks(cli: Cli) -> None:
+    made = {"fedteddi": [0.5, 0.78, 0.78], "random": [0.5, 0.5, 0.78]}
+    summaries = in_short(*(made_run(rule, s, curve) for rule, curve in made.items() for s in (0, 1)))
+    write_summaries(summaries, Path("kept/cifar10"))
+    Path("README.md").write_text(
+        "before\n<!-- results of cifar10 begins -->\nold\n<!-- results of cifar10 ends -->\nafter\n"
+    )
+    done = cli("reproduce", "cifar10", "--from-summaries", "kept/cifar10", "--readme", "README.md")
+    assert done.code == 0, done.err
+    text = Path("README.md").read_text()
+    assert text.startswith(
+        "before\n<!-- results of cifar10 begins -->\n| claim | paper | ours | holds? | command |"
+    )
+    assert "balanced: 1.2 s, 75%: 100.0% faster<br>global: 1.2 s, 75%: 100.0% faster | holds |" in text
+    assert "old" not in text.splitlines()
+    assert text.endswith("<!-- results of cifar10 ends -->\nafter\n")
+    with pytest.raises(InputError, match="there is no place for the results"):
+        put_between_marks("nothing", "results of cifar10", "x")
+
+
+def assert_regenerated(folder: Path, into: Path) -> None:
+    """The page and tables beside a folder of summaries are what the summaries give, byte for byte."""
+    study = REPRODUCTIONS[read_summaries(folder).name]
+    page = page_of_summaries(study, folder, into)
+    texts = [file for file in page.files if file.suffix in (".md", ".csv")]
+    assert len(texts) >= 7
+    for file in texts:
+        assert file.read_bytes() == (folder.parent / file.relative_to(into)).read_bytes(), file.name
+    kept = {file.name for file in folder.iterdir() if not file.name.endswith(".jsonl.gz")}
+    assert kept == {file.name for file in page.files[1:]}  # and nothing else lies there
+    assert all(file.stat().st_size > 1000 for file in page.files if file.suffix in (".png", ".svg"))
+
+
+@pytest.mark.parametrize("folder", COMMITTED, ids=[folder.name for folder in COMMITTED])
+def test_committed_pages_are_what_their_summaries_give(folder: Path, tmp_path: Path) -> None:
+    assert_regenerated(folder, tmp_path / "again")
+    summaries = read_summaries(folder)
+    study = REPRODUCTIONS[summaries.name]
+    if folder.name == study.name:  # the whole study, not a quick one: the README quotes it
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        assert readme_table(study, ordered(study, summaries.study)) in readme
+
+
+def test_the_study_is_the_papers() -> None:
+    """SPEC section 6: the complete settings."""
+    settings = paper_settings(CIFAR10)
+    assert (settings.dataset, settings.rounds) == ("cifar10", [0, 300])
+    assert (settings.scenario.layout, settings.scenario.samples_per_client) == ("paper-cifar10", 750)
+    training = settings.training
+    assert (training.model, training.local_steps, training.batch_size) == ("paper-cnn", 10, 32)
+    assert (training.learning_rate, training.decay, training.momentum) == (0.01, 0.9992, 0.5)
+    assert (training.augment, training.pretrain_epochs) == ("flip", 30)
+    assert settings.radio.total_hz == 20e6
+    assert settings.evaluation.every == 5
+    assert len(CIFAR10.schedulers) == 8
+    assert CIFAR10.deadlines_s == (0.8, 1.0, 1.2)
