@@ -203,7 +203,7 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
 
 def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None, watch: Watch | None) -> None:
     in_all = sum(sum(run.settings.rounds) for run in runs)
-    saved_at, longest_s = time.monotonic(), 0.0
+    saved_at, longest_s, saving_s = time.monotonic(), 0.0, 0.0
     started = [run for run in runs if not run.over]
     while active := [run for run in runs if not run.over]:
         if stop_at is not None and time.monotonic() + 1.5 * longest_s > stop_at:
@@ -217,10 +217,14 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
         for run in active:
             if run.failure is not None:
                 save_failure(run)
-        if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
+        began = time.monotonic()
+        if began - saved_at > max(
+            CHECKPOINT_EVERY_S, 20 * saving_s
+        ):  # at most a twentieth of the time goes into it
             for run in active:
                 save_checkpoint(run)
             saved_at = time.monotonic()
+            saving_s = saved_at - began
         if watch is not None:
             watch(Progress(sum(run.state.rounds_done for run in runs), in_all, tuple(runs)))
     for run in started:

@@ -155,12 +155,12 @@ def test_out_of_memory_means_fewer_jobs_at_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_chunk_sizes() -> None:
-    """Few sizes, mostly filled: 1,290 jobs are five times 256 and once 16; memory's limit is kept."""
+    """Few sizes, mostly filled: 1,290 jobs are five times 256 and once 64; memory's limit is kept."""
     left, sizes = 1290, []
     while left > 0:
-        sizes.append(chunk_size(left, 256))
+        sizes.append(chunk_size(left, 256, long=True))
         left -= sizes[-1]
-    assert sizes == [256] * 5 + [16]
+    assert sizes == [256] * 5 + [64]
     assert chunk_size(200, 256) == 256
     assert chunk_size(170, 256) == 64
     assert chunk_size(3, 256) == 16

@@ -1,9 +1,10 @@
 """What a GPU is made to do, as plain functions of tensors: gather images, forward, backward, an SGD step.
 
 Parameters are stacked, [jobs, …]; a question is [jobs, images] of indices into the data. What touches every value of an
-image or a weight (forward with its backward, update, spread) is compiled; the rest is bookkeeping.
+image or a weight in training (forward with its backward, update) is compiled; the rest is bookkeeping.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,26 +43,25 @@ class Programs:
         self.test_labels = data.test_labels.to(device)
         self.mean, self.std = (v.flatten().to(device) for v in (data.mean, data.std))
         self.num_classes = data.num_classes
-        self._losses: Program = self.losses
+        self._training_losses: Program = self.losses
         self._updated: Program = updated
         self._variance: Program = variance_of_rows
-        self._right: Program = self._told_right
         self._check(model)
         if compiled:
             torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
-            for name in ("_losses", "_updated", "_variance", "_right"):
+            # Where nothing is dropped, the kernels leave little to be gained by compiling.
+            for name in ("_training_losses", "_updated", "_variance"):
                 setattr(self, name, torch.compile(getattr(self, name), dynamic=False))
 
     def _check(self, model: FlatModel) -> None:
         """Try the stacked form on two models against the plain one; keep it only if it says the same.
 
-        A module may use its layers in ways that stacking does not see, or draw random numbers that have no key.
+        A module may use its layers in ways that stacking does not see, or draw random numbers that have no key. This is
+        tried on the CPU, where products are not rounded.
         """
-        device = self.train_images.device
-        here = model.weights.to(device)
-        jobs = unflat(torch.stack([here, 1.1 * here]), self.shapes)
-        images = self.batch(self.train_images, torch.zeros(4, dtype=torch.int64, device=device), None).float()
-        images = images + torch.linspace(0, 1, images.numel(), device=device).view_as(images)
+        jobs = unflat(torch.stack([model.weights, 1.1 * model.weights]), self.shapes)
+        shape = (4, *self.train_images.shape[1:])
+        images = torch.linspace(-2, 2, math.prod(shape)).sin().view(shape)
         self.plain.eval()
         with torch.no_grad():
             expected = []
@@ -94,8 +94,8 @@ class Programs:
         return torch.allclose(self.scores(jobs, images, None), expected, rtol=1e-3, atol=1e-3)
 
     def _steady(self, jobs: Params, images: Tensor) -> bool:
-        keys = torch.zeros(2, 2, dtype=torch.int32, device=images.device)
-        with torch.random.fork_rng(devices=[images.device] if images.is_cuda else []):
+        keys = torch.zeros(2, 2, dtype=torch.int32)
+        with torch.random.fork_rng(devices=[]):
             found = []
             for seed in (0, 1):
                 torch.manual_seed(seed)
@@ -144,7 +144,7 @@ class Programs:
             p.detach().requires_grad_() if t else p for t, p in zip(self.trained, params, strict=True)
         )
         with torch.enable_grad():
-            losses = self._losses(every, *question)
+            losses = (self._training_losses if len(question) > 2 else self.losses)(every, *question)
         # The jobs do not touch each other, so the gradient of the sum holds the gradient of each.
         given = iter(torch.autograd.grad(losses.sum(), [p for p in every if p.requires_grad]))
         return tuple(next(given) if p.requires_grad else torch.zeros_like(p) for p in every), losses.detach()
@@ -152,8 +152,7 @@ class Programs:
     def mean_losses(self, params: Params, samples: Tensor, flips: Tensor | None) -> Tensor:
         """Return every job's mean loss, with nothing kept for a gradient."""
         with torch.no_grad():
-            found: Tensor = self._losses(params, samples, flips)
-        return found
+            return self.losses(params, samples, flips)
 
     def step(
         self,
@@ -186,8 +185,7 @@ class Programs:
     def right(self, params: Params, samples: Tensor) -> Tensor:
         """Return how many of the test images at samples [m] each job tells right, by class: [jobs, C]."""
         with torch.no_grad():
-            found: Tensor = self._right(params, samples)
-        return found
+            return self._told_right(params, samples)
 
     def _told_right(self, params: Params, samples: Tensor) -> Tensor:
         jobs, width = len(params[0]), len(samples)

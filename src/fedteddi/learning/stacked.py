@@ -85,7 +85,7 @@ class Stacked:
         def measure(chunk: list[Probe]) -> Tensor:
             return self.programs.mean_losses(self._params(chunk), *self._indices(chunk, width))
 
-        chunks = self._in_chunks([piece for _, piece in pieces], measure)
+        chunks = self._in_chunks([piece for _, piece in pieces], measure, most=64)
         totals = np.zeros(len(probes))
         if pieces:
             values = torch.cat(chunks).tolist()
@@ -101,7 +101,9 @@ class Stacked:
             found, _ = self.programs.loss_gradients(self._params(chunk), *self._indices(chunk, width))
             return flat(found)
 
-        return [row for chunk in self._in_chunks(list(probes), measure) for row in chunk][: len(probes)]
+        return [row for chunk in self._in_chunks(list(probes), measure, most=64) for row in chunk][
+            : len(probes)
+        ]
 
     def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
         """Return the share of each class's test images told right, [models, C]."""
@@ -125,7 +127,7 @@ class Stacked:
         """Work through a list in chunks of few sizes, the last one filled up; smaller ones if memory does not do."""
         done, start = [], 0
         while start < len(items):
-            size = chunk_size(len(items) - start, min(self.at_once, most))
+            size = chunk_size(len(items) - start, min(self.at_once, most), long=len(items) > AT_ONCE[0])
             chunk = items[start : start + size]
             try:
                 with _tf32(self.tf32):
@@ -199,9 +201,12 @@ class Stacked:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
 
 
-def chunk_size(left: int, most: int) -> int:
-    """Return how many jobs to take next: the largest size that they mostly fill, else the smallest worth compiling."""
-    smallest = min(most, SMALLEST)
+def chunk_size(left: int, most: int, *, long: bool = False) -> int:
+    """Return how many jobs to take next: the largest size that they mostly fill, else the smallest worth compiling.
+
+    The rest of a long list is not worth a program for few jobs.
+    """
+    smallest = min(most, 4 * SMALLEST if long else SMALLEST)
     for size in AT_ONCE:
         if smallest <= size <= most and left >= WORTH_FILLING * size:
             return size

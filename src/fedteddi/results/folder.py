@@ -183,6 +183,9 @@ def environment(device: str) -> dict[str, Any]:
 
 
 def _git_revision() -> str | None:
+    """Return the code's revision; $FEDTEDDI_REVISION says it for code that travels without its history."""
+    if "FEDTEDDI_REVISION" in os.environ:
+        return os.environ["FEDTEDDI_REVISION"]
     here = Path(__file__).parent
     try:
         done = subprocess.run(
