@@ -252,7 +252,24 @@ def say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
 
 @contextmanager
 def watching() -> "Iterator[Watch]":
-    """Show progress on stderr: a live bar in a terminal, a line now and then elsewhere."""
+    """Show progress on stderr, and in the end what the time went into."""
+    spent: dict[str, float] = {}
+    with _progress() as show:
+
+        def watch(state: "Progress") -> None:
+            spent.update(state.seconds)
+            show(state)
+
+        yield watch
+    total = sum(spent.values())
+    if total:
+        shares = (f"{seconds / total:.0%} {purpose}" for purpose, seconds in spent.items())
+        err.print(f"{total:.0f} s: {', '.join(shares)}")
+
+
+@contextmanager
+def _progress() -> "Iterator[Watch]":
+    """Show a live bar in a terminal, a line now and then elsewhere."""
     if err.is_terminal:
         with progress_bar() as bar:
             task = bar.add_task("starting", total=None)

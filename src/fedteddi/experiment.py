@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ class Progress:
     rounds_done: int  # over all runs
     rounds_in_all: int
     runs: tuple[Run, ...]
+    seconds: dict[str, float]  # what they went into so far: training, estimates, evaluation, the rest
 
 
 Watch = Callable[[Progress], None]
@@ -203,17 +205,19 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
 
 def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None, watch: Watch | None) -> None:
     in_all = sum(sum(run.settings.rounds) for run in runs)
-    saved_at, longest_s, saving_s = time.monotonic(), 0.0, 0.0
+    started_at = saved_at = time.monotonic()
+    last_s: deque[float] = deque(maxlen=20)  # not all: the first round may compile programs, and never again
+    saving_s = 0.0
     started = [run for run in runs if not run.over]
     while active := [run for run in runs if not run.over]:
-        if stop_at is not None and time.monotonic() + 1.5 * longest_s > stop_at:
+        if stop_at is not None and time.monotonic() + 1.5 * max(last_s, default=0.0) > stop_at:
             break
         began = time.monotonic()
         fresh = [run for run in active if not run.records]
         # A run's first step may pre-train: on a CPU one at a time, to stop in time.
         laboratory.advance((fresh if laboratory.engine.together else fresh[:1]) or active)
         if not fresh:  # pre-training says nothing about how long a round takes
-            longest_s = max(longest_s, time.monotonic() - began)
+            last_s.append(time.monotonic() - began)
         for run in active:
             if run.failure is not None:
                 save_failure(run)
@@ -226,6 +230,8 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
             saved_at = time.monotonic()
             saving_s = saved_at - began
         if watch is not None:
-            watch(Progress(sum(run.state.rounds_done for run in runs), in_all, tuple(runs)))
+            spent = dict(laboratory.engine.seconds)
+            spent["the rest"] = max(0.0, time.monotonic() - started_at - sum(spent.values()))
+            watch(Progress(sum(run.state.rounds_done for run in runs), in_all, tuple(runs), spent))
     for run in started:
         save_checkpoint(run)

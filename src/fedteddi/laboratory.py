@@ -15,6 +15,7 @@ from fedteddi.learning.devices import make_engine
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import Probe
 from fedteddi.learning.models import make_model
+from fedteddi.learning.timed import Timed
 from fedteddi.pretrained import Pretrained
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, Request
@@ -37,7 +38,7 @@ class Laboratory:
         self.model = FlatModel(
             make_model(settings.training.model, self.data.image_shape, self.data.num_classes, settings.seed)
         )
-        self.engine = make_engine(self.model, self.data, device, settings.training.precision)
+        self.engine = Timed(make_engine(self.model, self.data, device, settings.training.precision))
         self.runtime = InProcess(self.engine, self.data)
         self.pretrained = Pretrained(self.engine, self.data)
         self._plans: dict[str, Plan] = {}

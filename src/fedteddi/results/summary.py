@@ -71,6 +71,9 @@ def from_folder(name: str, folder: Path) -> tuple[Summaries, list[str]]:
     for path, run in zip(paths, read_study(folder).runs, strict=True):
         if run.finished:
             machine = json.loads((path / "environment.json").read_text(encoding="utf-8"))
+            machine["system"] = str(machine.get("system", "–")).partition("-")[
+                0
+            ]  # which kernel does not matter
             found.append(
                 Summarised(
                     replace(run, records=tuple(_short(record) for record in run.records)),

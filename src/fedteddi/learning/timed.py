@@ -1,0 +1,57 @@
+"""An engine that keeps account of its time: training, estimates of reports, evaluation."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedteddi.learning.jobs import Engine, Probe, Trained, TrainJob
+
+
+class Timed:
+    """Passes everything on to an engine; `seconds` says how long it worked, by purpose."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.model = engine, engine.model
+        self.name, self.together = engine.name, engine.together
+        self.seconds = {"training": 0.0, "estimates": 0.0, "evaluation": 0.0}
+
+    def place(self, weights: Tensor) -> Tensor:
+        """Bring weights to where the engine works."""
+        return self.engine.place(weights)
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[Trained]:
+        """Run the jobs."""
+        with self._counting("training"):
+            return self.engine.train(jobs)
+
+    def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
+        """Return the per-sample gradients' variance and the mean loss, for every probe."""
+        with self._counting("estimates"):
+            return self.engine.gradient_variances(probes)
+
+    def losses(self, probes: Sequence[Probe]) -> list[float]:
+        """Return the mean loss of every probe."""
+        with self._counting("estimates"):
+            return self.engine.losses(probes)
+
+    def gradients(self, probes: Sequence[Probe]) -> list[Tensor]:
+        """Return the gradient of the mean loss of every probe, [P]."""
+        with self._counting("estimates"):
+            return self.engine.gradients(probes)
+
+    def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
+        """Return the share of each class's test images told right, [models, C]."""
+        with self._counting("evaluation"):
+            return self.engine.class_accuracy(models)
+
+    @contextmanager
+    def _counting(self, purpose: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # a GPU works on after the call: its time belongs to this purpose
+            torch.cuda.synchronize()
+        self.seconds[purpose] += time.perf_counter() - start
