@@ -19,6 +19,8 @@ test: check  ## the whole suite, with the checks
 	$(BIN)/pytest -n 2
 
 test-slow: $(READY)  ## what takes longer but must hold
+	@# Triton interprets the kernels for GPUs; it comes with PyTorch for CUDA only, and not for every system.
+	-$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/python -m pip install --quiet triton==3.9.0
 	$(BIN)/pytest -m slow
 
 check: $(READY)  ## format, lint, types, import rules

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,11 @@ def test_the_round_benchmark_runs(tmp_path: Path) -> None:
     shown = run("benchmarks/round.py", "--repeats", "1", "--clients", "30", folder=tmp_path)
     assert "of bare" in shown
     assert "peak memory with    30 clients" in shown
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton comes with CUDA; make test-slow installs it")
+def test_the_kernels_for_gpus_agree_with_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forward and backward, and a whole engine with them, by Triton's interpreter on the CPU."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"), prepend=os.pathsep)
+    said = run("tests/learning/interpreted_kernels.py", folder=tmp_path)
+    assert said.strip() == "the engine, 12 convolutions and 8 norms agree"

@@ -53,7 +53,7 @@ class StackedConv2d(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Map [jobs·b, in, H, W] to [jobs·b, out, H', W']."""
         jobs, channels, _, height, width = self.weight.shape
-        if self.kernel is not None and images.is_cuda:
+        if self.kernel is not None and on_gpu(images):
             weight = self.weight.permute(0, 3, 4, 2, 1).reshape(jobs, height * width, -1, channels)
             seen, geometry = images.permute(0, 2, 3, 1).contiguous(), (self.stride[0], self.padding[0])
             made = self.kernel(seen, weight.contiguous(), self.bias, height, width, *geometry)
@@ -100,7 +100,7 @@ class StackedGroupNorm(nn.Module):
         """Map [jobs·b, channels, …] to the same shape."""
         jobs, channels = self.weight.shape
         last = values.movedim(1, -1)  # channels last, as they lie in memory
-        if self.kernel is not None and values.is_cuda:
+        if self.kernel is not None and on_gpu(values):
             settings = (self.groups, self.eps, self.relu)
             return self.kernel(last.contiguous(), self.weight, self.bias, *settings).movedim(-1, 1)
         grouped = last.float().reshape(len(values), -1, self.groups, channels // self.groups)
@@ -109,6 +109,11 @@ class StackedGroupNorm(nn.Module):
         scaled = plain * self.weight[:, None] + self.bias[:, None]
         scaled = torch.relu(scaled) if self.relu else scaled
         return scaled.to(values.dtype).reshape(last.shape).movedim(-1, 1)
+
+
+def on_gpu(values: Tensor) -> bool:
+    """Tell whether the kernels can take these values."""
+    return values.is_cuda
 
 
 @lru_cache

@@ -1,0 +1,133 @@
+"""Runs the Triton kernels on the CPU, by Triton's interpreter, against PyTorch's own layers. Started by test_slow.py.
+
+The interpreter must be chosen before Triton is imported, hence a process of its own.
+"""
+
+import os
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fedteddi.learning import stacked, stacked_layers
+from fedteddi.learning.dropout import draw_keys
+from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.jobs import Probe, TrainJob
+from fedteddi.learning.models import ResidualBlock
+from fedteddi.learning.one_by_one import OneByOne
+from fedteddi.learning.stacked import Stacked
+from fedteddi.learning.triton_conv import stacked_conv
+from fedteddi.learning.triton_norm import stacked_norm
+from small_world import tiny_data
+
+# jobs, images a job, side, channels in, channels out, taps, stride, padding
+CONVOLUTIONS = [
+    (2, 3, 8, 3, 16, 3, 1, 1),  # few channels: the block is not full
+    (2, 2, 9, 20, 24, 3, 2, 1),  # a stride, odd sizes
+    (1, 2, 8, 16, 8, 1, 2, 0),  # a shortcut's 1×1
+    (2, 2, 7, 5, 6, 3, 1, 0),  # no padding
+    (1, 40, 16, 4, 4, 3, 1, 1),  # pixels enough for several parts
+    (1, 1, 4, 80, 72, 3, 1, 1),  # more channels than a block
+]
+NORMS = [(6, 16, 8), (1, 8, 8), (20, 32, 4), (5, 64, 8)]  # side, channels, groups
+
+
+def close(found: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-3)
+
+
+def convolution(
+    jobs: int, b: int, side: int, channels: int, outputs: int, taps: int, stride: int, pad: int, biased: bool
+) -> None:
+    images = torch.randn(jobs * b, side, side, channels, requires_grad=True)
+    weight = torch.randn(jobs, outputs, channels, taps, taps, requires_grad=True)
+    bias = torch.randn(jobs, outputs, requires_grad=True) if biased else None
+    laid = weight.permute(0, 3, 4, 2, 1).reshape(jobs, taps * taps, channels, outputs).contiguous()
+    found = stacked_conv(images, laid, bias, taps, taps, stride, pad)
+    parts = []
+    for job in range(jobs):
+        own = images[job * b : (job + 1) * b].permute(0, 3, 1, 2)
+        shift = None if bias is None else bias[job]
+        parts.append(F.conv2d(own, weight[job], shift, stride=stride, padding=pad))
+    expected = torch.cat(parts).permute(0, 2, 3, 1)
+    close(found, expected)
+    back = torch.randn_like(expected)
+    given = [images, weight] if bias is None else [images, weight, bias]
+    for mine, theirs in zip(
+        torch.autograd.grad(found, given, back), torch.autograd.grad(expected, given, back), strict=True
+    ):
+        close(mine, theirs)
+
+
+def norm(side: int, channels: int, groups: int, relu: bool) -> None:
+    jobs, b = 2, 3
+    values = (2 * torch.randn(jobs * b, side, side, channels) + 1).requires_grad_()
+    weight = torch.randn(jobs, channels, requires_grad=True)
+    bias = torch.randn(jobs, channels, requires_grad=True)
+    found = stacked_norm(values, weight, bias, groups, 1e-5, relu)
+    parts = [
+        F.group_norm(
+            values[job * b : (job + 1) * b].permute(0, 3, 1, 2), groups, weight[job], bias[job], 1e-5
+        )
+        for job in range(jobs)
+    ]
+    expected = torch.cat(parts).permute(0, 2, 3, 1)
+    expected = expected.relu() if relu else expected
+    close(found, expected)
+    back = torch.randn_like(expected)
+    given = [values, weight, bias]
+    for mine, theirs in zip(
+        torch.autograd.grad(found, given, back), torch.autograd.grad(expected, given, back), strict=True
+    ):
+        close(mine, theirs)
+
+
+def engine() -> None:
+    """The whole engine with the kernels in it, against the one for CPUs: training, σ̂, gradients, accuracy."""
+    stacked_layers.on_gpu = lambda _values: True
+    stacked_layers.gpu_kernels = lambda: (stacked_conv, stacked_norm)
+    data = tiny_data()
+    net = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(8, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.2),
+        ResidualBlock(8, 16, 2), nn.Flatten(), nn.Linear(64, 5),
+    )  # fmt: skip
+    model = FlatModel(net)
+    rng = np.random.default_rng(0)
+    jobs = [
+        TrainJob(
+            weights=model.weights * (1 + 0.05 * number),
+            samples=rng.integers(0, 300, (2, 6)),
+            flips=rng.random((2, 6)) < 0.5,
+            learning_rate=0.02,
+            momentum=0.5,
+            dropout_keys=draw_keys(rng, 2),
+        )
+        for number in range(3)
+    ]
+    stacked.SMALLEST = 1
+    one, many = OneByOne(model, data), Stacked(model, data, "cpu", compiled=False)
+    assert many.programs.stacked is not None
+    assert all(m.kernel is not None for m in many.programs.stacked.modules() if hasattr(m, "kernel"))
+    for mine, theirs in zip(many.train(jobs), one.train(jobs), strict=True):
+        torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-3, atol=1e-4)
+        assert not torch.equal(mine.weights, model.weights)
+    probes = [Probe(job.weights, job.samples[0]) for job in jobs[:2]]
+    found, expected = many.gradient_variances(probes), one.gradient_variances(probes)
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+    close(torch.stack(many.gradients(probes)), torch.stack(one.gradients(probes)))
+    np.testing.assert_allclose(many.losses(probes), one.losses(probes), rtol=1e-3)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    engine()
+    for shape in CONVOLUTIONS:
+        for biased in (False, True):
+            convolution(*shape, biased)
+    for size in NORMS:
+        for relu in (False, True):
+            norm(*size, relu)
+    print(f"the engine, {2 * len(CONVOLUTIONS)} convolutions and {2 * len(NORMS)} norms agree")
