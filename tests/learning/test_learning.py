@@ -328,3 +328,14 @@ def test_pretraining_learns_and_repeats() -> None:
         assert class_accuracy(model, data).mean() > before + 0.3
         ends.append(trained.weights)
     assert torch.equal(*ends)
+
+
+def test_a_model_that_many_runs_share_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny_data()
+    engine = OneByOne(FlatModel(make_model("small_world:tiny_model", data.image_shape, 5, 0)), data)
+    first, second = engine.model.weights.clone(), engine.model.weights * 3
+    expected = engine.class_accuracy([first, second])
+    calls: list[int] = []
+    monkeypatch.setattr("fedteddi.learning.one_by_one.class_accuracy", lambda *_: calls.append(1))
+    np.testing.assert_array_equal(engine.class_accuracy([second, first, second]), expected[[1, 0, 1]])
+    assert not calls

@@ -20,6 +20,9 @@ class OneByOne:
 
     def __init__(self, model: FlatModel, data: Dataset) -> None:
         self.model, self.data = model, data
+        self._judged: list[
+            tuple[Tensor, np.ndarray]
+        ] = []  # models judged lately: runs of a seed start from one
 
     def place(self, weights: Tensor) -> Tensor:
         """Bring weights to the CPU."""
@@ -43,11 +46,16 @@ class OneByOne:
 
     def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
         """Return the share of each class's test images told right, [models, C]."""
-        found = []
-        for weights in models:
-            self.model.load(weights)
-            found.append(class_accuracy(self.model, self.data))
-        return np.stack(found)
+        return np.stack([self._accuracy(weights) for weights in models])
+
+    def _accuracy(self, weights: Tensor) -> np.ndarray:
+        for known, accuracy in self._judged:
+            if known is weights:  # weights are never changed in place
+                return accuracy
+        self.model.load(weights)
+        accuracy = class_accuracy(self.model, self.data)
+        self._judged = [*self._judged[-7:], (weights, accuracy)]
+        return accuracy
 
     def _batch(self, probe: Probe) -> tuple[Tensor, Tensor]:
         self.model.load(probe.weights)
