@@ -16,7 +16,7 @@ run: $(READY)  ## simulate the default experiment with FedTeddi and Random side 
 	@$(BIN)/fedteddi compare --scheduler fedteddi --scheduler random --out runs/first --resume
 
 test: check  ## the whole suite, with the checks
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 test-slow: $(READY)  ## what takes longer but must hold
 	@# Triton interprets the kernels for GPUs; it comes with PyTorch for CUDA only, and not for every system.

@@ -4,8 +4,8 @@
 
 The paper's CNN: per 64 client-steps of 32 images. ResNet-18: per client-step. A client-step is forward, backward,
 dropout, momentum and update. "Ours" runs whole jobs of 10 steps through the engine, with everything it does on the way.
-The share of a ceiling is the model's arithmetic (or the bytes it must at least move) over the time, against a large
-matrix product and a large copy, measured in the same run. Then what the estimators cost, in client-steps.
+The share is the model's arithmetic over the time, against a large matrix product in the same run; a large copy is timed
+beside it. One by one and vmap round products to TF32. Then what the estimators cost, in client-steps.
 """
 
 import argparse

@@ -1,10 +1,12 @@
 """A run's state on disk: written in one go, read back to the bit."""
 
+import hashlib
 import json
 
 import numpy as np
 import safetensors
 import safetensors.torch
+from torch import Tensor
 
 from fedteddi.errors import InputError
 from fedteddi.results.folder import RunFolder, read_records, write_atomically
@@ -34,7 +36,17 @@ def save_checkpoint(run: Run) -> None:
     tensors = {"weights": state.weights.cpu()}
     if run.best_weights is not None:
         tensors["best_weights"] = run.best_weights.cpu()
-    write_atomically(run.folder.checkpoint, safetensors.torch.save(tensors, {"state": json.dumps(facts)}))
+    text = json.dumps(facts)
+    about = {"state": text, "sha256": _checksum(text, tensors)}
+    write_atomically(run.folder.checkpoint, safetensors.torch.save(tensors, about))
+
+
+def _checksum(text: str, tensors: dict[str, Tensor]) -> str:
+    """Return a checksum of a checkpoint, whose format has none."""
+    digest = hashlib.sha256(text.encode())
+    for key in sorted(tensors):
+        digest.update(key.encode() + tensors[key].numpy().tobytes())
+    return digest.hexdigest()
 
 
 def save_failure(run: Run) -> None:
@@ -49,8 +61,10 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     try:
         with safetensors.safe_open(folder.checkpoint, framework="pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            facts = json.loads((file.metadata() or {})["state"])
-        state = run.state
+            about = file.metadata() or {}
+        facts, state = json.loads(about["state"]), run.state
+        if about.get("sha256") != _checksum(about["state"], tensors):
+            raise ValueError("it is damaged: its checksum does not fit")
         if tensors["weights"].shape != state.weights.shape:
             raise ValueError("its model has another size")
         folder.take_up(run.settings, facts["rounds_bytes"], facts["timing_bytes"])

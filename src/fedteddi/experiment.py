@@ -13,7 +13,8 @@ from fedteddi.checkpoint import load_checkpoint, save_checkpoint, save_failure
 from fedteddi.errors import InputError
 from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset, load_dataset
-from fedteddi.results.folder import RunFolder, locked
+from fedteddi.results.folder import RunFolder, check_out, locked
+from fedteddi.results.reading import read_run
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.run import Run
 from fedteddi.settings import Settings
@@ -163,25 +164,31 @@ def _play(
         each = [
             settings.changed(dataset=data.name) for settings in each
         ]  # so that the record does not claim another
-    if folder is not None and not resume and folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} exists already: continue it with --resume, or choose another --out")
-    if data is None:  # before the folder is made: if it is missing, nothing is left behind
+    if folder is not None:
+        check_out(folder, resume=resume, one=one)
+    if data is None:
         data = load_dataset(each[0].dataset, data_dir)
-    with locked(folder) if folder is not None else nullcontext():
-        laboratory = Laboratory(each[0], data, device)
-        runs = []
-        for settings in each:
-            run = laboratory.new_run(settings)
-            if folder is not None:
-                _attach(run, RunFolder(folder if one else folder / run_name(settings)), laboratory)
-            runs.append(run)
-        try:
-            _advance_all(laboratory, runs, stop_at, watch)
-        finally:
-            for run in runs:
-                if run.folder is not None:
-                    run.folder.close()
-        return Study(tuple(_record(run) for run in runs))
+    laboratory = Laboratory(each[0], data, device)
+    # All before the folder is made: if something is wrong, nothing is left behind.
+    runs = [laboratory.new_run(settings) for settings in each]
+    try:
+        with locked(folder) if folder is not None else nullcontext():
+            try:
+                if folder is not None:
+                    for run in runs:
+                        own = folder if one else folder / run_name(run.settings)
+                        _attach(run, RunFolder(own), laboratory)
+                _advance_all(laboratory, runs, stop_at, watch)
+            finally:
+                for run in runs:
+                    if run.folder is not None:
+                        run.folder.close()
+    except OSError as error:  # such as a full disk
+        raise InputError(
+            f"{folder or 'a file'} could not be written ({error.strerror or error}): what was written before is kept;"
+            " make room and repeat with --resume"
+        ) from None
+    return Study(tuple(_record(run) for run in runs))
 
 
 def _record(run: Run) -> RunRecord:
@@ -197,6 +204,16 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
     if folder.checkpoint.exists():
         folder.check_scenario(scenario)
         load_checkpoint(run, folder)
+        folder.note_machine(laboratory.engine.name)
+        return
+    if folder.has_rounds():  # somebody removed the weights: what was found must not be overwritten
+        folder.check_scenario(scenario)
+        kept = read_run(folder.path)
+        if kept.settings != run.settings or not kept.finished:
+            raise InputError(
+                f"{folder.path} holds rounds but no checkpoint: it cannot be continued; choose another --out"
+            )
+        run.records, run.finished = list(kept.records), True
         return
     folder.start(run.settings, scenario, laboratory.engine.name)
     run.folder = folder
@@ -210,7 +227,7 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
     saving_s = 0.0
     started = [run for run in runs if not run.over]
     while active := [run for run in runs if not run.over]:
-        if stop_at is not None and time.monotonic() + 1.5 * max(last_s, default=0.0) > stop_at:
+        if stop_at is not None and time.monotonic() + 1.5 * max(last_s, default=0.0) + saving_s > stop_at:
             break
         began = time.monotonic()
         fresh = [run for run in active if not run.records]
@@ -222,9 +239,9 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
             if run.failure is not None:
                 save_failure(run)
         began = time.monotonic()
-        if began - saved_at > max(
-            CHECKPOINT_EVERY_S, 20 * saving_s
-        ):  # at most a twentieth of the time goes into it
+        # At most a twentieth of the time goes into saving; 0 means after every round.
+        pause_s = max(CHECKPOINT_EVERY_S, 20 * saving_s) if CHECKPOINT_EVERY_S else 0.0
+        if began - saved_at >= pause_s:
             for run in active:
                 save_checkpoint(run)
             saved_at = time.monotonic()

@@ -25,6 +25,8 @@ SETTINGS = {
     f"pretrain_{part}" for part in ("epochs", "learning_rate", "momentum", "weight_decay", "batch_size")
 }
 
+DRAWS = 2  # raised with every change of how pre-training draws: a cache of older models is not used
+
 
 class Pretrained:
     """w̃_0 of the runs that share an engine and a data set."""
@@ -58,7 +60,7 @@ class Pretrained:
         """Return a checksum of all that a pre-trained model depends on."""
         training, samples = run.settings.training, _pooled_samples(run.plan)
         given = training.model_dump(include={"model", "augment", *SETTINGS})
-        machine = [torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
+        machine = [DRAWS, torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
         key = hashlib.sha256(json.dumps([given, run.settings.seed, *machine]).encode())
         key.update(repr(self.engine.model.module).encode())
         if ":" in training.model:  # the user's code may change under the same name

@@ -326,6 +326,73 @@ def test_a_corrupt_checkpoint_is_said(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "rounds.jsonl").read_bytes().count(b"\n") == 5  # the results are still there
 
 
+def test_one_flipped_bit_in_a_checkpoint_is_found(tmp_path: Path) -> None:
+    settings = tiny_settings(rounds=[2, 0, 0])
+    simulate(settings, data=tiny_data(), out=tmp_path / "run")
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 4
+    file.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="its checksum does not fit"):
+        simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+
+
+def test_results_outlive_their_checkpoint(tmp_path: Path) -> None:
+    """Weights may be removed to save room: finished runs stay finished, others are not begun anew over their rounds."""
+    settings = tiny_settings(rounds=[3, 0, 0])
+    first = simulate(settings, data=tiny_data(), out=tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.safetensors").unlink()
+    again = simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+    assert (again.finished, again.records) == (True, first.records)
+    file = tmp_path / "run" / "rounds.jsonl"
+    kept = file.read_bytes().splitlines(keepends=True)[:3]
+    file.write_bytes(b"".join(kept))
+    with pytest.raises(InputError, match="holds rounds but no checkpoint"):
+        simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+    assert file.read_bytes() == b"".join(kept)
+
+
+def test_a_refused_experiment_leaves_nothing_behind(tmp_path: Path) -> None:
+    for changes in ({"training__batch_size": 50}, {"scheduler": "nonsuch"}):
+        with pytest.raises(InputError):
+            simulate(tiny_settings(**changes), data=tiny_data(), out=tmp_path / "run")
+    with pytest.raises(InputError, match="choose cpu, cuda"):
+        simulate(tiny_settings(), data=tiny_data(), out=tmp_path / "run", device="cud")
+    assert not (tmp_path / "run").exists()
+
+
+def test_runs_are_not_written_among_other_things(tmp_path: Path) -> None:
+    settings = tiny_settings(rounds=[1, 0, 0])
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="something else than one run"):
+        simulate(settings, data=tiny_data(), out=tmp_path / "notes", resume=True)
+    with pytest.raises(InputError, match="something else than the runs of a comparison"):
+        compare(
+            settings, schedulers=["random"], seeds=[0], data=tiny_data(), out=tmp_path / "notes", resume=True
+        )
+    compare(settings, schedulers=["random"], seeds=[0], data=tiny_data(), out=tmp_path / "several")
+    with pytest.raises(InputError, match="something else than one run"):
+        simulate(settings, data=tiny_data(), out=tmp_path / "several", resume=True)
+    simulate(settings, data=tiny_data(), out=tmp_path / "single")
+    with pytest.raises(InputError, match="something else than the runs of a comparison"):
+        compare(
+            settings, schedulers=["random"], seeds=[0], data=tiny_data(), out=tmp_path / "single", resume=True
+        )
+
+
+def test_a_run_continued_elsewhere_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tiny_settings(rounds=[3, 0, 0])
+    simulate(settings, data=tiny_data(), out=tmp_path / "run", time_limit_s=0)
+    file = tmp_path / "run" / "environment.json"
+    assert "resumed" not in json.loads(file.read_text())
+    monkeypatch.setenv("FEDTEDDI_REVISION", "another")
+    simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+    kept = json.loads(file.read_text())
+    assert kept["git_revision"] != "another"
+    assert [entry["git_revision"] for entry in kept["resumed"]] == ["another"]
+
+
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with locked(tmp_path / "run"), pytest.raises(InputError, match="in use by another process"):
         simulate(tiny_settings(), data=tiny_data(), out=tmp_path / "run", resume=True)
@@ -400,9 +467,10 @@ def test_a_full_disk_is_said_and_costs_no_results(tmp_path: Path, monkeypatch: p
         return real(self, target)
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InputError, match=r"run could not be written \(No space left.*repeat with --resume"):
         simulate(settings, data=tiny_data(), out=tmp_path / "run")
     monkeypatch.undo()
+    assert not list((tmp_path / "run").glob("*.new"))  # what could not be finished does not take room
     record = simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
     assert list(record.records) == list(simulate(settings, data=tiny_data()).records)
 

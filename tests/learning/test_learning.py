@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from fedteddi import InputError
 from fedteddi.learning.data import Dataset, load_dataset
-from fedteddi.learning.dropout import set_key
+from fedteddi.learning.dropout import KeyedDropout, set_key
 from fedteddi.learning.evaluation import class_accuracy
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import Trained, TrainJob
+from fedteddi.learning.jobs import NO_IMAGE, Trained, TrainJob
 from fedteddi.learning.models import make_model
 from fedteddi.learning.one_by_one import OneByOne
 from fedteddi.learning.pretraining import pretraining_job
@@ -148,7 +148,7 @@ def job(model: FlatModel, **changes: object) -> TrainJob:
         "samples": np.arange(24).reshape(3, 8),
         "flips": None,
         "learning_rate": 0.1,
-        "momentum": 0.5,
+        "momentum": 0.9,
         "dropout_keys": KEYS,
     }
     return TrainJob(**(given | changes))  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ def test_training_is_plain_sgd_with_momentum() -> None:
     data = tiny_data()
     model = FlatModel(make_model("small_world:tiny_model", data.image_shape, 5, 0))
     reference = FlatModel(make_model("small_world:tiny_model", data.image_shape, 5, 0)).module.train()
-    optimiser = torch.optim.SGD(reference.parameters(), lr=0.1, momentum=0.5)
+    optimiser = torch.optim.SGD(reference.parameters(), lr=0.1, momentum=0.9)
     losses = []
     for step in range(3):
         set_key(reference, KEYS[step])
@@ -339,3 +339,53 @@ def test_a_model_that_many_runs_share_is_judged_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("fedteddi.learning.one_by_one.class_accuracy", lambda *_: calls.append(1))
     np.testing.assert_array_equal(engine.class_accuracy([second, first, second]), expected[[1, 0, 1]])
     assert not calls
+
+
+def test_pretraining_is_one_long_job() -> None:
+    """Each epoch is a permutation of all samples, 5 + 5 + 4 of 14; η_s = ½ η (1 + cos(π s / 6))."""
+    settings = TrainingSettings(
+        pretrain_epochs=2,
+        pretrain_batch_size=5,
+        pretrain_learning_rate=0.2,
+        pretrain_momentum=0.8,
+        pretrain_weight_decay=0.03,
+        augment="flip",
+    )
+    samples = np.arange(100, 114)
+    job = pretraining_job(torch.zeros(3), samples, settings, seed=4)
+    assert job.samples.shape == (6, 5)
+    assert (job.samples == NO_IMAGE).sum() == 2
+    for epoch in (job.samples[:3], job.samples[3:]):
+        np.testing.assert_array_equal(np.sort(epoch[epoch != NO_IMAGE]), samples)
+    assert not np.array_equal(job.samples[:3], job.samples[3:])
+    np.testing.assert_allclose(job.learning_rate, 0.1 * (1 + np.cos(np.pi * np.arange(6) / 6)))
+    assert (job.momentum, job.weight_decay) == (0.8, 0.03)
+    assert job.flips is not None
+    assert 5 < job.flips.sum() < 25
+    assert len(np.unique(job.dropout_keys)) == 12
+    other = pretraining_job(torch.zeros(3), samples, settings, seed=5)
+    assert not np.array_equal(other.samples, job.samples)
+    plain = pretraining_job(torch.zeros(3), samples, settings.model_copy(update={"augment": "none"}), seed=4)
+    assert plain.flips is None
+
+
+def test_one_dropout_in_two_places_is_refused(tmp_path: Path) -> None:
+    """It would drop the same entries in both."""
+    file = tmp_path / "net.py"
+    file.write_text(
+        "from torch import nn\n"
+        "def twice(shape, classes):\n"
+        "    d = nn.Dropout(0.5)\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), d, nn.Linear(8, 8), d, nn.Linear(8, classes))\n"
+        "def once(shape, classes):\n"
+        "    parts = [nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 64), nn.Dropout(0.5), nn.Linear(64, classes)]\n"
+        "    return nn.Sequential(*parts)\n"
+    )
+    with pytest.raises(InputError, match="give each place a Dropout of its own"):
+        make_model(f"{file}:twice", (1, 8, 8), 5, 0)
+    model = FlatModel(make_model(f"{file}:once", (1, 8, 8), 5, 0))
+    set_key(model.module, KEYS[0])
+    drops = [layer for layer in model.module.modules() if isinstance(layer, KeyedDropout)]
+    ones = torch.ones(4, 64)
+    assert len(drops) == 2
+    assert not torch.equal(drops[0](ones), drops[1](ones))

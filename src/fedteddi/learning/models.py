@@ -119,11 +119,24 @@ def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, s
         raise InputError(f"the model {name} made a {type(model).__name__}: it must return a torch.nn.Module")
     if not any(p.requires_grad for p in model.parameters()):
         raise InputError(f"the model {name} has nothing to train: give it parameters")
+    used: list[nn.Module] = []
+    hooks = [
+        layer.register_forward_hook(lambda own, _given, _result: used.append(own))
+        for layer in model.modules()
+        if type(layer) is nn.Dropout
+    ]
     with torch.no_grad():
         try:
             scores = model(torch.zeros(2, *image_shape))
         except Exception as error:
             raise InputError(f"the model {name} cannot take {image_shape} images: {error}") from None
+    for hook in hooks:
+        hook.remove()
+    if len(set(used)) < len(used):
+        raise InputError(
+            f"the model {name} uses one nn.Dropout in several places, where it would drop the same entries: give each"
+            " place a Dropout of its own"
+        )
     if scores.shape != (2, num_classes):
         raise InputError(
             f"the model {name} gives {tuple(scores.shape)} for 2 images: it must give (2, {num_classes})"

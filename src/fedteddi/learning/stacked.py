@@ -64,6 +64,8 @@ class Stacked:
         if not probes:
             return []
         width = len(probes[0].samples)
+        if any(len(probe.samples) != width for probe in probes):
+            raise ValueError("the variance is taken over batches of one size")
 
         def measure(chunk: list[Probe]) -> Tensor:
             samples, flips = self._indices(chunk, width)

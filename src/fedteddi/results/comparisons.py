@@ -63,7 +63,8 @@ def faster(
 def _verdict_of_rounds(mine: RoundsTo, other: RoundsTo) -> Verdict:
     we_miss, they_miss = (r.reached < len(r.rounds) for r in (mine, other))
     verdict = verdict_of(other.censored - mine.censored)
-    # Who never reached the target needs more rounds than K: that can only make a difference larger than it looks.
+    # Who never reached the target needs more rounds than K: the mean difference is at least as large as it looks. The
+    # interval is that of rounds cut off at K; of the rounds they would have needed nothing is known.
     if (
         (we_miss and they_miss)
         or (we_miss and verdict == "holds")

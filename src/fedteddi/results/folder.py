@@ -43,11 +43,28 @@ def locked(folder: Path) -> Iterator[None]:
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file in one go: readers and crashes see the old or the new content, never half of it."""
     draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)  # on a full disk it would take the room that is left
+        raise
+
+
+def check_out(folder: Path, *, resume: bool, one: bool) -> None:
+    """Refuse to write where something else lies: `one` run, or a folder of runs, into an empty place or its own."""
+    there = {p.name for p in folder.iterdir()} - {".lock", "report"} if folder.is_dir() else set()
+    if there and not resume:
+        raise InputError(f"{folder} exists already: continue it with --resume, or choose another --out")
+    single, several = (folder / "settings.toml").is_file(), any(folder.glob("*/settings.toml"))
+    started = any(name.endswith(".new") for name in there) or any((folder / n).is_dir() for n in there)
+    if there and one and (several or not (single or started)):
+        raise InputError(f"{folder} holds something else than one run: choose another --out")
+    if there and not one and (single or not (several or started)):
+        raise InputError(f"{folder} holds something else than the runs of a comparison: choose another --out")
 
 
 @dataclass(frozen=True)
@@ -79,6 +96,20 @@ class RunFolder:
         write_atomically(self.path / "environment.json", json.dumps(environment(device), indent=2).encode())
         write_atomically(self.path / "scenario.json", json.dumps(scenario).encode())
         self._open("wb")
+
+    def has_rounds(self) -> bool:
+        """Tell whether rounds were recorded here."""
+        file = self.path / "rounds.jsonl"
+        return file.is_file() and file.stat().st_size > 0
+
+    def note_machine(self, device: str) -> None:
+        """Write down on what a run is continued, if it was started on something else."""
+        file = self.path / "environment.json"
+        kept, now = json.loads(file.read_text(encoding="utf-8")), environment(device)
+        last = (kept.get("resumed") or [kept])[-1]
+        if any(last.get(key) != now[key] for key in now if key != "command"):
+            kept.setdefault("resumed", []).append(now)
+            write_atomically(file, json.dumps(kept, indent=2).encode())
 
     def check_scenario(self, scenario: dict[str, Any]) -> None:
         """Refuse to continue a run on other data than it was started with."""

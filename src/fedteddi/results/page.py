@@ -240,8 +240,10 @@ per-seed differences lies above zero, it *does not hold* if no part of the inter
 otherwise, with fewer than two seeds, or where runs that never reach the target leave the sign open. A row that covers
 several comparisons holds if all of them do, and does not hold if one does not. The verdict is about which rule is
 ahead; by how much, in the paper and here, stands beside it. *Faster* is R'/R − 1 and *fewer rounds*
-1 − R/R' of the mean rounds R (ours) and R' (theirs); ≥ and ≤ mark bounds where runs never reach the target. Where the
-paper names no level, it is the highest multiple of 5 % that one of the compared rules reaches with every seed. Rounds
+1 − R/R' of the mean rounds R (ours) and R' (theirs); ≥ and ≤ mark bounds where runs never reach the target:
+they count as K rounds, in the means and in the intervals, which say nothing about the rounds they would need. Where the
+paper names no level, it is the highest multiple of 5 %, above where the frame starts, that one of the compared rules
+reaches with every seed. Rounds
 count from the frame's start: 0 means that the model which entered the frame was there already.
 Intervals are not corrected for the number of comparisons."""
 

@@ -177,15 +177,16 @@ class InProcess:
                 probes.append(Probe(request.weights, samples))
                 places.append((place, c))
         sums: list[dict[int, Tensor]] = [{} for _ in asked]
+        drawn = np.zeros((len(asked), self.num_classes), dtype=np.int64)
         for (place, c), probe, gradient in zip(places, probes, self.engine.gradients(probes), strict=True):
             layers = asked[place][0].settings.estimates.class_norm_layers
             part = gradient[self.engine.model.head] if layers == "head" else gradient
-            sums[place][c] = part * float(len(probe.samples))
-        answers = []
-        for own, (_, request) in zip(sums, asked, strict=True):
-            drawn = np.zeros(0) if request.samples is None else request.samples.sum(axis=0)
-            answers.append(Answers({-1: ClassGradients(gradient_sum=own, counts=drawn)}, {}))
-        return answers
+            drawn[place, c] = len(probe.samples)
+            sums[place][c] = part * float(drawn[place, c])
+        return [
+            Answers({-1: ClassGradients(gradient_sum=own, counts=counts)}, {})
+            for own, counts in zip(sums, drawn, strict=True)
+        ]
 
     def _class_samples(self, clients: Clients, request: Request) -> dict[int, np.ndarray]:
         """Draw the images of each class that the server asked of each client; runs of one seed share the draw."""

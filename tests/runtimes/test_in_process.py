@@ -1,0 +1,96 @@
+"""What clients answer: from which images, with which draws."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from fedteddi.laboratory import Laboratory
+from fedteddi.learning.statistics import gradient_variance
+from fedteddi.protocol.messages import Request
+from fedteddi.run import Run
+from small_world import tiny_data, tiny_settings
+
+
+def world(**changes: object) -> tuple[Laboratory, Run]:
+    settings = tiny_settings(**changes)
+    laboratory = Laboratory(settings, tiny_data())
+    return laboratory, laboratory.new_run(settings)
+
+
+def ask(kind: str, run: Run, **more: object) -> Request:
+    given = {"frame": 0, "round": 1, "weights": run.state.weights, "clients": tuple(range(6))}
+    return Request(kind=kind, **(given | more))  # type: ignore[arg-type]
+
+
+def test_class_gradients_are_sums_over_the_drawn_images_of_a_class() -> None:
+    """‖g_c‖ of D7 from one backward pass per image: all images of each class that each client holds are asked for."""
+    laboratory, run = world()
+    counts = run.plan.frames[0].counts
+    (answer,) = laboratory.runtime.exchange([(run.clients, ask("class_gradients", run, samples=counts))])
+    found = answer.given[-1]
+    np.testing.assert_array_equal(found.counts, counts.sum(axis=0))
+    held = np.concatenate(run.plan.frames[0].held)
+    labels = laboratory.data.train_labels.numpy()[held]
+    model = laboratory.model
+    model.load(run.state.weights)
+    model.module.eval()
+    for c in np.flatnonzero(found.counts):
+        total = torch.zeros_like(model.weights)
+        for sample in held[labels == c]:
+            images, label = laboratory.data.training_batch(np.array([sample]))
+            loss = F.cross_entropy(model.module(images), label)
+            total += torch.cat(
+                [g.flatten() for g in torch.autograd.grad(loss, list(model.module.parameters()))]
+            )
+        torch.testing.assert_close(found.gradient_sum[c], total, rtol=1e-4, atol=1e-4)
+
+
+def test_class_gradients_of_two_seeds_in_lock_step_are_their_own() -> None:
+    laboratory, first = world()
+    second = laboratory.new_run(first.settings.changed(seed=1))
+    asked = [(r.clients, ask("class_gradients", r, samples=r.plan.frames[0].counts)) for r in (first, second)]
+    together = laboratory.runtime.exchange(asked)
+    for own, answer in zip(asked, together, strict=True):
+        laboratory.runtime._drawn.clear()
+        (alone,) = laboratory.runtime.exchange([own])
+        for c, total in alone.given[-1].gradient_sum.items():
+            assert torch.equal(total, answer.given[-1].gradient_sum[c])
+    one, other = (answer.given[-1].gradient_sum for answer in together)
+    assert not torch.equal(one[0], other[0])
+
+
+def test_reports_measure_the_first_batch() -> None:
+    laboratory, run = world()
+    request = ask("report", run, needs=frozenset({"gradient_std", "loss"}))
+    (answer,) = laboratory.runtime.exchange([(run.clients, request)])
+    for client, report in answer.given.items():
+        samples, flips, _ = run.clients.batches(0, 1, client)
+        assert flips is not None
+        laboratory.model.load(run.state.weights)
+        variance, loss = gradient_variance(
+            laboratory.model, *laboratory.data.training_batch(samples[0], flips[0])
+        )
+        assert (report.gradient_variance, report.loss) == (pytest.approx(variance), pytest.approx(loss))
+        expected = np.bincount(laboratory.data.train_labels.numpy()[samples.ravel()], minlength=5)
+        np.testing.assert_array_equal(report.batch_counts, expected)
+
+
+def test_draws_differ_between_seeds_clients_and_rounds() -> None:
+    laboratory, run = world()
+    other = laboratory.new_run(run.settings.changed(seed=1))
+    samples, flips, keys = run.clients.batches(0, 1, 2)
+    for again in (other.clients.batches(0, 1, 2), run.clients.batches(0, 2, 2), run.clients.batches(0, 1, 3)):
+        assert not np.array_equal(samples, again[0])
+        assert not np.array_equal(flips, again[1])  # type: ignore[arg-type]
+        assert not np.intersect1d(keys, again[2]).size
+    assert len(np.unique(keys)) == keys.size  # every step has its own
+    plain = laboratory.new_run(run.settings.changed(training__augment="none"))
+    assert plain.clients.batches(0, 1, 2)[1] is None
+    np.testing.assert_array_equal(plain.clients.batches(0, 1, 2)[0], samples)
+
+
+def test_about_half_of_the_images_are_mirrored() -> None:
+    _, run = world(training__local_steps=10)
+    flips = np.stack([run.clients.batches(0, k, n)[1] for k in range(1, 6) for n in range(6)])  # type: ignore[misc]
+    assert abs(flips.mean() - 0.5) < 5 * 0.5 / np.sqrt(flips.size)
