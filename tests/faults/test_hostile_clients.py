@@ -377,3 +377,32 @@ def test_a_liar_is_asked_for_no_more_images_than_its_share() -> None:
     assert asked[0][:, 0].tolist() == [30, 30, 0]  # it counts as 60, half of each class
     play(twist)
     assert asked[-1][BAD, 0] >= 63
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"released_mix": None}, "released_mix is missing"),
+        ({"num_samples": None}, "num_samples is missing"),
+        ({"num_samples": 0}, "num_samples=0"),
+        ({"num_samples": -5}, "num_samples holds a negative number"),
+        ({"num_samples": 10**12}, "num_samples holds more than"),
+        ({"released_mix": np.array([0.5, 0.6])}, "released_mix is not a distribution"),
+        ({"released_mix": np.array([1.5, -0.5])}, "released_mix is not a distribution"),
+        ({"released_mix": np.array([np.nan, 1.0])}, "released_mix is not a distribution"),
+        ({"released_mix": np.ones(3) / 3}, "released_mix has shape (3,)"),
+    ],
+)
+def test_releases_are_checked_as_counts_are(parts: dict[str, Any], why: str) -> None:
+    """With privacy on, true counts that somebody sends all the same are not looked at."""
+
+    def twist(request: Request, given: dict[int, Any]) -> None:
+        if request.kind == "report":
+            for n in given:
+                honest = {"num_samples": 10 * (n + 1), "released_mix": np.array([0.25, 0.75])}
+                own = honest | parts if n == BAD else honest
+                given[n] = Report(data_counts=COUNTS[n], **NEEDS, **own)
+
+    state, facts = play(twist, chosen=settings(privacy__epsilon=1.0))
+    assert why in facts.failures[BAD]
+    np.testing.assert_allclose(state.weights, (10 * 1 + 30 * 3) / 40)

@@ -129,10 +129,15 @@ def heard_reports(
 
 
 def _counted(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    return (
-        whole_counts("data_counts", report.data_counts, classes),
-        whole_counts("batch_counts", report.batch_counts, classes),
+    """Return both counts; those in the usual form are looked at together with everybody's, in `_impossible`."""
+    both = {"data_counts": report.data_counts, "batch_counts": report.batch_counts}
+    data, batch = (
+        values
+        if type(values) is np.ndarray and values.dtype == np.int64 and values.shape == (classes,)
+        else whole_counts(name, values, classes)
+        for name, values in both.items()
     )
+    return data, batch
 
 
 def _released(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -153,11 +158,18 @@ def whole_counts(name: str, values: Any, classes: int) -> np.ndarray:
     row = _row(name, values, classes)
     if row.dtype.kind == "f" and not (np.isfinite(row).all() and (row == np.floor(row)).all()):
         raise Unfit(f"{name} holds something other than whole numbers")
-    if row.min() < 0:
-        raise Unfit(f"{name} holds a negative number")
-    if row.max() > MOST_SAMPLES:
-        raise Unfit(f"{name} holds more than {MOST_SAMPLES:g} samples")
+    for bad, why in _out_of_range(name, row):
+        if bad:
+            raise Unfit(why)
     return row.astype(np.int64, copy=False)
+
+
+def _out_of_range(name: str, counts: np.ndarray) -> list[tuple[np.ndarray, str]]:
+    """Say where counts [..., C] are no possible numbers of samples, [...], and why."""
+    return [
+        (counts.min(axis=-1) < 0, f"{name} holds a negative number"),
+        (counts.max(axis=-1) > MOST_SAMPLES, f"{name} holds more than {MOST_SAMPLES:g} samples"),
+    ]
 
 
 def _row(name: str, values: Any, length: int) -> np.ndarray:
@@ -185,6 +197,8 @@ def _impossible(
     total, drawn = held.sum(axis=1), trained.sum(axis=1)
     beyond = trained > steps * np.minimum(held, batch_size)
     rules = [
+        *_out_of_range("data_counts", held),
+        *_out_of_range("batch_counts", trained),
         (total == 0, "data_counts are all 0: there is nothing to learn from"),
         (total > MOST_SAMPLES, f"data_counts add up to more than {MOST_SAMPLES:g} samples"),
         (drawn != steps * batch_size, f"batch_counts do not add up to {steps * batch_size} (τ·b)"),
