@@ -7,32 +7,38 @@ all rows; so differences are taken seed by seed.
 """
 
 import argparse
+import multiprocessing
 import statistics
 from pathlib import Path
+
+import torch
 
 from fedteddi import Settings, compare
 from fedteddi.results.runs import RunRecord
 
-EPSILONS = (0.0, 1.0, 0.1, 0.01)
+EPSILONS = (1.0, 0.1, 0.01)
 BEGINS, ENDS = "<!-- benchmarks/privacy.py begins -->\n", "<!-- benchmarks/privacy.py ends -->\n"
 
 
-def play(rounds: int, seeds: int, epochs: int) -> dict[str, list[RunRecord]]:
-    """Run every row of the table, by its name."""
+def row(rule: str, epsilon: float, rounds: int, seeds: int, epochs: int) -> list[RunRecord]:
+    """Run one row of the table, on one core."""
+    torch.set_num_threads(1)
     base = Settings().changed(
         rounds=[0, rounds],
         training__pretrain_epochs=epochs,
         evaluation__every=1,
         evaluation__test_images=1000,
     )
-    found: dict[str, list[RunRecord]] = {}
-    for epsilon in EPSILONS:
-        rules = ["fedteddi"] if epsilon else ["fedteddi", "random"]
-        study = compare(base, schedulers=rules, seeds=range(seeds), privacy__epsilon=epsilon)
-        found[f"FedTeddi, ε = {epsilon:g}" if epsilon else "FedTeddi, no noise"] = study.of("fedteddi")
-        if not epsilon:
-            found["Random"] = study.of("random")
-    return found
+    return compare(base, schedulers=[rule], seeds=range(seeds), privacy__epsilon=epsilon).of(rule)
+
+
+def play(rounds: int, seeds: int, epochs: int) -> dict[str, list[RunRecord]]:
+    """Run every row of the table, two at a time, by its name."""
+    rows = {"FedTeddi, no noise": ("fedteddi", 0.0), "Random": ("random", 0.0)}
+    rows |= {f"FedTeddi, ε = {epsilon:g}": ("fedteddi", epsilon) for epsilon in EPSILONS}
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        found = pool.starmap(row, [(*what, rounds, seeds, epochs) for what in rows.values()], chunksize=1)
+    return dict(zip(rows, found, strict=True))
 
 
 def curve(run: RunRecord, measure: str) -> list[float]:
