@@ -44,3 +44,21 @@ def test_the_readme_quotes_the_committed_page() -> None:
 def test_speed_benchmarks_run(words: tuple[str, ...]) -> None:
     """`scheduling.py` stops if the plain reading chooses other clients."""
     assert re.search(r"ms", run(f"benchmarks/{words[0]}", *words[1:]))
+
+
+def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
+    """One round, one seed: rows for Random and every ε, and the page around the table stays."""
+    page = tmp_path / "page.md"
+    committed = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    page.write_text(committed, encoding="utf-8")
+    run("benchmarks/privacy.py", "--seeds", "1", "--rounds", "1", "--epochs", "0", "--write", str(page))
+    made = page.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (FedTeddi, no noise|Random|FedTeddi, ε = [\d.]+) \|", made, re.MULTILINE)
+    assert rows == [
+        "FedTeddi, no noise",
+        "Random",
+        "FedTeddi, ε = 1",
+        "FedTeddi, ε = 0.1",
+        "FedTeddi, ε = 0.01",
+    ]
+    assert made.split("<!-- ")[0] == committed.split("<!-- ")[0]

@@ -28,6 +28,7 @@ def save_checkpoint(run: Run) -> None:
         "times_scheduled": state.times_scheduled.tolist(),
         "previous_mix": {str(n): mix.tolist() for n, mix in state.previous_mix.items()},
         "current_mix": {str(n): mix.tolist() for n, mix in state.current_mix.items()},
+        "not_finite": sorted(state.not_finite),
         "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
         "finished": run.finished,
         "rounds_bytes": rounds_bytes,
@@ -88,5 +89,6 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.times_scheduled = np.array(facts["times_scheduled"], dtype=np.int64)
     state.previous_mix = {int(n): np.array(mix) for n, mix in facts["previous_mix"].items()}
     state.current_mix = {int(n): np.array(mix) for n, mix in facts["current_mix"].items()}
+    state.not_finite = frozenset(facts.get("not_finite", ()))  # checkpoints before this was kept: nobody
     run.finished = facts["finished"]
     run.folder = folder

@@ -236,9 +236,9 @@ class Laboratory:
         if (
             not run.state.current_mix
         ):  # a frame without rounds had no reports; what was held then is the past now
-            counts = run.plan.frames[run.state.frame].counts
-            run.state.current_mix = {n: row / row.sum() for n, row in enumerate(counts)}
-            run.state.classes_seen = run.state.classes_seen | (counts.sum(axis=0) > 0)
+            told = [run.clients.told_mix(run.state.frame, n) for n in range(run.plan.num_clients)]
+            run.state.current_mix = dict(enumerate(told))
+            run.state.classes_seen = run.state.classes_seen | (np.max(told, axis=0) > 0)
         run.state.enter_frame(run.state.frame + 1)
 
 

@@ -7,7 +7,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-Cause = Literal["positions", "channel", "delay", "arrival", "batches", "dropout", "scheduler", "estimates"]
+Cause = Literal[
+    "positions", "channel", "delay", "arrival", "batches", "dropout", "scheduler", "estimates", "privacy"
+]
 # A cause's place in this list is part of every key: append new ones at the end.
 _CAUSE_NUMBER = {cause: number for number, cause in enumerate(get_args(Cause))}
 

@@ -110,6 +110,24 @@ class EvaluationSettings(Section):
     test_images: Annotated[int, Field(ge=0)] = 0  # how many of them judge a model; 0 = all
 
 
+class ServerSettings(Section):
+    """How far the server trusts what clients say (docs/metrics.md)."""
+
+    max_sample_share: Annotated[float, Field(gt=0, le=1)] = 1.0  # of one client in any average; 1 = no bound
+
+
+class PrivacySettings(Section):
+    """Noise on the class histograms that clients release, one a frame (docs/privacy.md)."""
+
+    epsilon: Annotated[float, Field(ge=0, le=1e6)] = 0.0  # of one release; 0 = off, true histograms are sent
+
+    @model_validator(mode="after")
+    def _noise_of_a_size(self) -> "PrivacySettings":
+        if 0 < self.epsilon < 1e-6:
+            raise ValueError(f"epsilon={self.epsilon:g} is nothing but noise: give 0 (off) or at least 1e-6")
+        return self
+
+
 class Settings(Section):
     """One experiment."""
 
@@ -124,6 +142,8 @@ class Settings(Section):
     radio: RadioSettings = RadioSettings()
     estimates: EstimateSettings = EstimateSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    server: ServerSettings = ServerSettings()
+    privacy: PrivacySettings = PrivacySettings()
 
     def changed(self, **changes: Any) -> "Settings":
         """Return a copy with some keys replaced; a double underscore leads into a section: `radio__deadline_s=1.2`."""

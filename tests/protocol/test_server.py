@@ -9,16 +9,22 @@ import pytest
 from fedteddi import make_scheduler
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request
-from fedteddi.protocol.server import RoundFacts, ServerState, server_round, spread_over_clients, weighted_sum
+from fedteddi.protocol.server import RoundFacts, ServerState, server_round, spread_over_clients
+from fedteddi.protocol.vectors import weighted_sum
 from fedteddi.settings import Settings, parse_settings
 
 COUNTS = np.array([[30, 0], [10, 10], [0, 60]])  # D = 30, 20, 60
+BATCHES = COUNTS * np.array([[2], [3], [1]])  # τ·b = 60 of them: 6 steps of 10
 
 
 def settings(**changes: Any) -> Settings:
-    return parse_settings({"rounds": [3], "radio": {"total_hz": 1e12, "deadline_s": 100.0}}).changed(
-        **changes
-    )
+    return parse_settings(
+        {
+            "rounds": [3],
+            "training": {"local_steps": 6, "batch_size": 10},
+            "radio": {"total_hz": 1e12, "deadline_s": 100.0},
+        }
+    ).changed(**changes)
 
 
 def new_state() -> ServerState:
@@ -36,7 +42,7 @@ def play(
     answer: Callable[[Request], Answers],
     scheduler: str = "random",
 ) -> tuple[RoundFacts, list[Request]]:
-    world = Environment.make(chosen.radio, 0, 3, 320)
+    world = Environment.make(chosen.radio, 0, 3, 60)
     game = server_round(state, chosen, make_scheduler(scheduler), world, model_bits=1000.0)
     asked = [next(game)]
     while True:
@@ -50,13 +56,13 @@ def honest(request: Request) -> Answers:
     """Client n uploads the vector (n+1, n+1, n+1, n+1)."""
     if request.kind == "report":
         report = {
-            n: Report(data_counts=COUNTS[n], batch_counts=COUNTS[n], gradient_variance=4.0)
+            n: Report(data_counts=COUNTS[n], batch_counts=BATCHES[n], gradient_variance=4.0)
             for n in request.clients
         }
         return Answers(report, {})
     if request.kind == "upload":
         return Answers({n: np.full(4, n + 1.0) for n in request.clients}, {})
-    sums = {0: np.array([3.0, 4.0]), 1: np.array([0.0, 10.0])}
+    sums = {0: np.array([3.0, 4.0, 0.0, 0.0]), 1: np.array([0.0, 10.0, 0.0, 0.0])}
     return Answers({-1: ClassGradients(gradient_sum=sums, counts=np.array([1, 2]))}, {})
 
 
@@ -138,7 +144,7 @@ def test_learning_rate_falls_over_all_rounds_and_never_resets() -> None:
 
 
 def test_class_norms_are_estimated_at_the_frames_start_and_after_each_round() -> None:
-    """Gradient sums (3, 4) over 1 image and (0, 10) over 2: norms 5 and 5 (exact)."""
+    """Gradient sums (3, 4, 0, 0) over 1 image and (0, 10, 0, 0) over 2: norms 5 and 5 (exact)."""
     state = new_state()
     facts, asked = play(state, settings(estimates__class_norm="exact"), honest, scheduler="fedteddi")
     assert [request.kind for request in asked] == ["report", "class_gradients", "upload", "class_gradients"]

@@ -9,6 +9,9 @@ import numpy as np
 # A model as one vector; numpy and torch both do, because averaging needs only × and +.
 Vector = Any
 
+# Answers "class_gradients" in place of every client that was asked.
+ALL_CLIENTS = -1
+
 Kind = Literal["report", "upload", "class_gradients"]
 
 
@@ -30,10 +33,15 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Report:
-    """What every client says after local training, before anybody uploads a model."""
+    """What every client says after local training, before anybody uploads a model.
 
-    data_counts: np.ndarray  # samples held of each class, [C]
-    batch_counts: np.ndarray  # samples trained on in this round of each class, [C]
+    Either both counts, or, where `privacy.epsilon` is set, `num_samples` and `released_mix` in their place.
+    """
+
+    data_counts: np.ndarray | None = None  # samples held of each class, [C]
+    batch_counts: np.ndarray | None = None  # samples trained on in this round of each class, [C]
+    num_samples: int | None = None  # D_n
+    released_mix: np.ndarray | None = None  # the frame's noisy class mix, [C]
     gradient_variance: float | None = None
     loss: float | None = None
     update_norm: float | None = None
@@ -45,7 +53,8 @@ class Report:
 class ClassGradients:
     """Sums of loss gradients over images of each class, [C, P], and how many images each had, [C].
 
-    A runtime may answer for several clients at once: only the sum over all answers matters.
+    A client that holds fewer images of a class than it is asked for takes what it has. A runtime may answer for all
+    clients at once, under the number `ALL_CLIENTS`: only the sum over all answers matters.
     """
 
     gradient_sum: Any

@@ -15,6 +15,7 @@ def round_record(
     """Return what happened in a round as plain data; `new_classes` [N] says who holds a class new in this frame."""
     clients, terms = facts.schedule.clients, facts.terms
     upload_s = [done - compute for done, compute in zip(facts.finish_s, facts.compute_s, strict=True)]
+    privacy = {} if facts.epsilon_spent is None else {"epsilon_spent": facts.epsilon_spent}
     return {
         "frame": facts.frame,
         "round": facts.round,
@@ -34,4 +35,4 @@ def round_record(
         else {"variance": terms.variance, "divergence": terms.divergence, "drift": terms.drift}
         | {"drift_weight": terms.drift_weight, "total": terms.total},
         "failures": {str(n): why for n, why in facts.failures.items()},
-    }
+    } | privacy

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from fedteddi.heterogeneity.mixes import class_mix
+from fedteddi.heterogeneity.privacy import noisy_mix
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.jobs import Engine, Probe, Trained, TrainJob
-from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, Report, Request
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
@@ -35,6 +37,13 @@ def draw_batches(
     flips = rng.random(samples.shape) < 0.5 if flip else None
     dropout = keyed_rng(seed, "dropout", frame=frame, round=round, client=client)
     return samples, flips, draw_keys(dropout, steps)
+
+
+@lru_cache(maxsize=8192)
+def release_mix(plan: Plan, seed: int, frame: int, client: int, epsilon: float) -> np.ndarray:
+    """Return the one noisy class mix that a client releases in a frame (docs/privacy.md)."""
+    rng = keyed_rng(seed, "privacy", frame=frame, client=client)
+    return noisy_mix(plan.frames[frame].counts[client], epsilon, rng)
 
 
 @dataclass(eq=False)
@@ -58,6 +67,13 @@ class Clients:
         training, seed = self.settings.training, self.settings.seed
         how = (training.local_steps, training.batch_size, training.augment == "flip")
         return draw_batches(self.plan, seed, frame, round, client, *how)
+
+    def told_mix(self, frame: int, client: int) -> np.ndarray:
+        """Return the class mix of its data that the client tells: the noisy release, if privacy is on."""
+        epsilon = self.settings.privacy.epsilon
+        if epsilon > 0:
+            return release_mix(self.plan, self.settings.seed, frame, client, epsilon)
+        return class_mix(self.plan.frames[frame].counts[client])
 
     def job(self, request: Request, client: int) -> TrainJob:
         """Return the client's local training in this round."""
@@ -153,9 +169,15 @@ class InProcess:
         trained = clients.parked.get((request.frame, request.round, client))
         if clients.loss_over_steps and trained is not None:
             loss = trained.mean_loss
+        held = clients.plan.frames[request.frame].counts[client]
+        histograms: dict[str, Any] = {"data_counts": held}
+        if clients.settings.privacy.epsilon > 0:  # no true histogram leaves the client
+            told = clients.told_mix(request.frame, client)
+            histograms = {"num_samples": int(held.sum()), "released_mix": told}
+        else:
+            histograms["batch_counts"] = np.bincount(self.labels[samples.ravel()], minlength=self.num_classes)
         return Report(
-            data_counts=clients.plan.frames[request.frame].counts[client],
-            batch_counts=np.bincount(self.labels[samples.ravel()], minlength=self.num_classes),
+            **histograms,
             gradient_variance=variance,
             loss=loss if "loss" in request.needs else None,
             update_norm=trained.update_norm if trained and "update_norm" in request.needs else None,
@@ -184,7 +206,7 @@ class InProcess:
             drawn[place, c] = len(probe.samples)
             sums[place][c] = part * float(drawn[place, c])
         return [
-            Answers({-1: ClassGradients(gradient_sum=own, counts=counts)}, {})
+            Answers({ALL_CLIENTS: ClassGradients(gradient_sum=own, counts=counts)}, {})
             for own, counts in zip(sums, drawn, strict=True)
         ]
 
@@ -206,8 +228,11 @@ class InProcess:
                 own = []
                 for client in request.clients:
                     mine = held[client][self.labels[held[client]] == c]
-                    own.append(rngs[client].choice(mine, request.samples[client, c], replace=False))
-                found[int(c)] = np.concatenate(own)
+                    # Asked by a noisy mix, a client may hold fewer: then it takes what it has.
+                    most = min(int(request.samples[client, c]), len(mine))
+                    own.append(rngs[client].choice(mine, most, replace=False))
+                if sum(len(part) for part in own):
+                    found[int(c)] = np.concatenate(own)
             self._drawn[key] = found
         return self._drawn[key]
 

@@ -1,0 +1,244 @@
+"""Reports are looked at before they are used: what is broken or impossible costs its sender the round, and nobody else.
+
+A lie that could be true (a wrong but possible histogram, a finite but made-up loss) cannot be told from the truth here.
+"""
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedteddi.errors import shown
+from fedteddi.heterogeneity.mixes import class_mix
+from fedteddi.protocol.messages import Answers, Report
+from fedteddi.schedulers.view import LARGEST, MIX_TOLERANCE
+from fedteddi.settings import Settings
+
+# Nobody holds more samples; the limit also keeps sums of counts exact.
+MOST_SAMPLES = 10**9
+# Thirty years.
+LONGEST_S = 1e9
+# What a rule needs, and the part of a report that says it; a loss may be below 0, the others cannot.
+ASKED_FOR = {
+    "gradient_std": ("gradient_variance", 0.0),
+    "loss": ("loss", -LARGEST),
+    "update_norm": ("update_norm", 0.0),
+}
+
+
+class Unfit(Exception):
+    """An answer that cannot be used, and why; `not_finite` if training itself may have made it so."""
+
+    def __init__(self, why: str, *, not_finite: bool = False) -> None:
+        super().__init__(why)
+        self.not_finite = not_finite
+
+
+@dataclass
+class Refused:
+    """Whose answers were not used, and why."""
+
+    causes: dict[int, str] = field(default_factory=dict)
+    not_finite: set[int] = field(default_factory=set)  # those whose numbers left the finite ones
+
+    def add(self, client: int, flaw: Unfit) -> None:
+        """Refuse a client's answer."""
+        self.causes[client] = str(flaw)
+        if flaw.not_finite:
+            self.not_finite.add(client)
+
+
+class Failures:
+    """Who failed in a round, in whatever way, and why: by client."""
+
+    def __init__(self, failed: Mapping[int, str], refused: Refused) -> None:
+        self.causes: dict[int, str] = {}
+        self.note(failed, refused)
+
+    def note(self, failed: Mapping[int, str], refused: Refused, about: str = "") -> None:
+        """Add those who did not answer and those whose answers were unfit; a client can fail twice in a round."""
+        for client, why in [*failed.items(), *refused.causes.items()]:
+            before = f"{self.causes[client]}; " if client in self.causes else ""
+            self.causes[client] = f"{before}{about if client in failed else ''}{why}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Heard:
+    """The sound reports of a round, a row for every client."""
+
+    clients: tuple[int, ...]
+    num_samples: np.ndarray  # D_n as claimed, [n]
+    class_counts: np.ndarray  # samples of each class that the server believes are there, [n, C]
+    data_mix: np.ndarray  # [n, C]
+    batch_mix: np.ndarray  # [n, C]
+    reports: tuple[Report, ...]
+
+    def numbers(self, part: str) -> np.ndarray:
+        """Return one number of every report, [n]; it was asked for, so it is there."""
+        return np.array([getattr(report, part) for report in self.reports], dtype=np.float64)
+
+
+def heard_reports(
+    answers: Answers, asked: Iterable[int], needs: frozenset[str], classes: int, settings: Settings
+) -> tuple[Heard | None, Refused]:
+    """Sort out the reports that can be used; None if there is none."""
+    private, refused = settings.privacy.epsilon > 0, Refused()
+    good: dict[
+        int, tuple[Report, np.ndarray, np.ndarray]
+    ] = {}  # with data and batch counts, or D_n and the mix
+    for client in sorted(asked):
+        if client not in answers.given:
+            continue
+        report = answers.given[client]
+        try:
+            if not isinstance(report, Report):
+                raise Unfit(f"report is {_kind(report)}, not a report")
+            parts = _released(report, classes) if private else _counted(report, classes)
+            _check_numbers(report, needs)
+            good[client] = (report, *parts)
+        except Unfit as flaw:
+            refused.add(client, flaw)
+    if not private:
+        for client, why in _impossible(good, settings.training.local_steps, settings.training.batch_size):
+            refused.add(client, Unfit(why))
+            del good[client]
+    if not good:
+        return None, refused
+    reports, first, second = zip(*good.values(), strict=True)
+    clients, one, two = tuple(good), np.stack(first), np.stack(second)
+    if private:
+        return Heard(
+            clients=clients,
+            num_samples=one,
+            class_counts=np.rint(one[:, None] * two).astype(np.int64),
+            data_mix=two,
+            batch_mix=two,
+            reports=reports,
+        ), refused
+    return Heard(
+        clients=clients,
+        num_samples=one.sum(axis=1),
+        class_counts=one,
+        data_mix=class_mix(one),
+        batch_mix=class_mix(two),
+        reports=reports,
+    ), refused
+
+
+def _counted(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return both counts; those in the usual form are looked at together with everybody's, in `_impossible`."""
+    both = {"data_counts": report.data_counts, "batch_counts": report.batch_counts}
+    data, batch = (
+        values
+        if type(values) is np.ndarray and values.dtype == np.int64 and values.shape == (classes,)
+        else whole_counts(name, values, classes)
+        for name, values in both.items()
+    )
+    return data, batch
+
+
+def _released(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sample count and the noisy mix; true counts, if somebody sends them, are not looked at."""
+    if report.num_samples is None:
+        raise Unfit("num_samples is missing")
+    held = whole_counts("num_samples", [report.num_samples], 1)[0]
+    if held == 0:
+        raise Unfit("num_samples=0: there is nothing to learn from")
+    mix = _row("released_mix", report.released_mix, classes).astype(np.float64)
+    if not (np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE):
+        raise Unfit("released_mix is not a distribution")
+    return held, mix
+
+
+def whole_counts(name: str, values: Any, classes: int) -> np.ndarray:
+    """Return counts [C] as int64, or say what is wrong with them."""
+    row = _row(name, values, classes)
+    if row.dtype.kind == "f" and not (np.isfinite(row).all() and (row == np.floor(row)).all()):
+        raise Unfit(f"{name} holds something other than whole numbers")
+    for bad, why in _out_of_range(name, row):
+        if bad:
+            raise Unfit(why)
+    return row.astype(np.int64, copy=False)
+
+
+def _out_of_range(name: str, counts: np.ndarray) -> list[tuple[np.ndarray, str]]:
+    """Say where counts [..., C] are no possible numbers of samples, [...], and why."""
+    return [
+        (counts.min(axis=-1) < 0, f"{name} holds a negative number"),
+        (counts.max(axis=-1) > MOST_SAMPLES, f"{name} holds more than {MOST_SAMPLES:g} samples"),
+    ]
+
+
+def _row(name: str, values: Any, length: int) -> np.ndarray:
+    if values is None:
+        raise Unfit(f"{name} is missing")
+    try:
+        row = np.asarray(values)
+    except Exception:  # whatever it is: ragged lists, an array of another library that cannot be converted
+        raise Unfit(f"{name} is {_kind(values)}, not an array") from None
+    if row.dtype.kind not in "iuf":
+        raise Unfit(f"{name} holds something other than numbers")
+    if row.shape != (length,):
+        raise Unfit(f"{name} has shape {shown(row.shape)}, not ({length},)")
+    return row
+
+
+def _impossible(
+    good: Mapping[int, tuple[Report, np.ndarray, np.ndarray]], steps: int, batch_size: int
+) -> list[tuple[int, str]]:
+    """Say whose counts contradict themselves or the round: τ batches of b samples, each without replacement."""
+    if not good:
+        return []
+    held = np.stack([data for _, data, _ in good.values()])  # [n, C]
+    trained = np.stack([batch for _, _, batch in good.values()])  # [n, C]
+    total, drawn = held.sum(axis=1), trained.sum(axis=1)
+    beyond = trained > steps * np.minimum(held, batch_size)
+    rules = [
+        *_out_of_range("data_counts", held),
+        *_out_of_range("batch_counts", trained),
+        (total == 0, "data_counts are all 0: there is nothing to learn from"),
+        (total > MOST_SAMPLES, f"data_counts add up to more than {MOST_SAMPLES:g} samples"),
+        (drawn != steps * batch_size, f"batch_counts do not add up to {steps * batch_size} (τ·b)"),
+        (beyond.any(axis=1), "batch_counts hold more of a class than data_counts allow"),
+    ]
+    if not any(bad.any() for bad, _ in rules):  # the usual case
+        return []
+    return [
+        (client, next(why for bad, why in rules if bad[row]))
+        for row, client in enumerate(good)
+        if any(bad[row] for bad, _ in rules)
+    ]
+
+
+def _check_numbers(report: Report, needs: frozenset[str]) -> None:
+    """Refuse what was asked for and is missing or no possible number, and impossible measurements."""
+    for need, (part, least) in ASKED_FOR.items():
+        if need in needs:
+            value = getattr(report, part)
+            if value is None:
+                raise Unfit(f"{part} is missing")
+            _check_number(part, value, least, LARGEST, trained=True)
+    if report.compute_s is not None:
+        _check_number("compute_s", report.compute_s, 0.0, LONGEST_S)
+    if report.channel_gain is not None:
+        _check_number("channel_gain", report.channel_gain, 0.0, LARGEST)
+
+
+def _check_number(name: str, value: Any, least: float, most: float, *, trained: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise Unfit(f"{name} is {_kind(value)}, not a number")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond all floats
+        raise Unfit(f"{name} is above {most:g}") from None
+    if not math.isfinite(number):
+        raise Unfit(f"{name}={number:g} is not finite", not_finite=trained)
+    if not least <= number <= most:
+        raise Unfit(f"{name}={number:g} lies outside {least:g} to {most:g}")
+
+
+def _kind(value: Any) -> str:
+    return f"of type {type(value).__name__}"

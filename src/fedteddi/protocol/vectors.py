@@ -1,0 +1,171 @@
+"""Models and gradients as vectors of any library (numpy, torch): are they fit for use, and what is their average?"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedteddi.heterogeneity.mixes import sample_shares
+from fedteddi.heterogeneity.sharing import bounded_counts
+from fedteddi.protocol.checks import Refused, Unfit, whole_counts
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, Vector
+
+
+class NotFiniteError(Exception):
+    """A number that training made is infinite, or no number, and nobody in particular is to blame."""
+
+
+def weighted_sum(vectors: list[Vector], shares: np.ndarray) -> Vector:
+    """Return Σ α_n w_n."""
+    total = vectors[0] * float(shares[0])
+    for vector, share in zip(vectors[1:], shares[1:], strict=True):
+        total = total + vector * float(share)
+    return total
+
+
+def finite(vector: Vector) -> bool:
+    """0 times a number is 0 unless it is infinite or no number; so this works for any kind of vector."""
+    with np.errstate(invalid="ignore"):
+        return math.isfinite(float((vector * 0).sum()))
+
+
+def sound_uploads(
+    answers: Answers, asked: Iterable[int], weights: Vector
+) -> tuple[dict[int, Vector], Refused]:
+    """Sort out uploads that are vectors like the model's; whether their numbers are finite is not looked at."""
+    found, refused = {}, Refused()
+    for client in asked:
+        if client in answers.given:
+            try:
+                _check_like("upload", answers.given[client], weights, tuple(weights.shape))
+                if answers.given[client].dtype != weights.dtype:
+                    raise Unfit(f"upload holds {answers.given[client].dtype}, the model {weights.dtype}")
+                found[client] = answers.given[client]
+            except Unfit as flaw:
+                refused.add(client, flaw)
+    return found, refused
+
+
+def average(
+    uploads: dict[int, Vector], num_samples: Mapping[int, int], largest_share: float, refused: Refused
+) -> Vector | None:
+    """Return Σ α_n w_n over the uploads, less those that are not finite: they go to `refused`, and out of `uploads`.
+
+    One look at the average settles the usual case, because a share is never 0: on a GPU, one wait a round.
+    """
+    model = _mean(uploads, num_samples, largest_share)
+    if model is None or finite(model):
+        return model
+    for client in [client for client, upload in uploads.items() if not finite(upload)]:
+        refused.add(client, Unfit("upload holds numbers that are not finite", not_finite=True))
+        del uploads[client]
+    model = _mean(uploads, num_samples, largest_share)
+    if model is not None and not finite(model):
+        raise NotFiniteError
+    return model
+
+
+def _mean(
+    uploads: Mapping[int, Vector], num_samples: Mapping[int, int], largest_share: float
+) -> Vector | None:
+    if not uploads:
+        return None
+    held = bounded_counts(np.array([num_samples[client] for client in uploads]), largest_share)
+    with np.errstate(invalid="ignore", over="ignore"):  # looked at afterwards
+        return weighted_sum(list(uploads.values()), sample_shares(held))
+
+
+def sound_gradients(
+    answers: Answers, asked: Iterable[int], wanted: np.ndarray, weights: Vector, size: int | None
+) -> tuple[dict[int, ClassGradients], Refused]:
+    """Sort out class gradients of the right form; `wanted` [N, C] are the images asked of each client.
+
+    A gradient has `size` numbers; None: as many as most have (only runtimes know how large a model's head is).
+    """
+    found, refused, asked = {}, Refused(), set(asked)
+    for client, part in answers.given.items():
+        if client != ALL_CLIENTS and client not in asked:
+            continue
+        try:
+            if not isinstance(part, ClassGradients):
+                raise Unfit(f"class gradients are of type {type(part).__name__}")
+            counts = whole_counts("class gradients' counts", part.counts, wanted.shape[1])
+            most = wanted.sum(axis=0) if client == ALL_CLIENTS else wanted[client]
+            if (counts > most).any():
+                raise Unfit("class gradients are over more images than were asked for")
+            found[client] = ClassGradients(gradient_sum=_rows(part, counts), counts=counts)
+        except Unfit as flaw:
+            refused.add(client, flaw)
+    if size is None:
+        sizes = Counter(len(row) for part in found.values() for row in part.gradient_sum.values())
+        size = sizes.most_common(1)[0][0] if sizes else 0
+    for client, part in list(found.items()):
+        try:
+            for row in part.gradient_sum.values():
+                _check_like("class gradient", row, weights, (size,))
+        except Unfit as flaw:
+            refused.add(client, flaw)
+            del found[client]
+    return found, refused
+
+
+def pooled_norms(
+    parts: dict[int, ClassGradients], classes: int, refused: Refused
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ‖g_c‖ of the mean gradient over all images drawn of each class, [C], and how many those were, [C].
+
+    0 where there were none. Parts that are not finite go to `refused`, and out of `parts`; if the sum of good parts
+    still overflows, nothing was drawn.
+    """
+    drawn, norms = _norms(parts, classes)
+    if np.isfinite(norms).all():
+        return norms, drawn
+    for client, part in list(parts.items()):
+        if not all(math.isfinite(_square(row)) for row in part.gradient_sum.values()):
+            refused.add(client, Unfit("class gradients are not finite", not_finite=True))
+            del parts[client]
+    drawn, norms = _norms(parts, classes)
+    whole = np.isfinite(norms)
+    return np.where(whole, norms, 0.0), np.where(whole, drawn, 0)
+
+
+def _norms(parts: Mapping[int, ClassGradients], classes: int) -> tuple[np.ndarray, np.ndarray]:
+    drawn = sum((part.counts for part in parts.values()), np.zeros(classes, dtype=np.int64))
+    norms = np.zeros(classes)
+    with np.errstate(invalid="ignore", over="ignore"):  # looked at afterwards
+        for c in np.flatnonzero(drawn):
+            total = sum(part.gradient_sum[c] for part in parts.values() if part.counts[c])
+            norms[c] = math.sqrt(_square(total)) / drawn[c]
+    return drawn, norms
+
+
+def _square(vector: Vector) -> float:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float((vector * vector).sum())
+
+
+def _rows(part: ClassGradients, counts: np.ndarray) -> dict[int, Vector]:
+    """Return the gradients of the classes that have images, by class."""
+    try:
+        rows = {int(c): part.gradient_sum[int(c)] for c in np.flatnonzero(counts)}
+        for row in rows.values():
+            len(row)
+    except Exception:  # whatever it is, it is not rows of gradients
+        raise Unfit("class gradients do not hold a vector for every class with images") from None
+    return rows
+
+
+def _check_like(name: str, vector: Any, model: Vector, shape: tuple[int, ...]) -> None:
+    """Refuse what cannot be added to the model's vectors: another library, place, shape, or no real numbers."""
+    if not isinstance(vector, type(model)):
+        raise Unfit(f"{name} is of type {type(vector).__name__}, the model of {type(model).__name__}")
+    if tuple(vector.shape) != shape:
+        raise Unfit(f"{name} has shape {tuple(vector.shape)}, not {shape}")
+    if getattr(vector, "device", None) != getattr(model, "device", None):
+        raise Unfit(f"{name} lies on {vector.device}, the model on {model.device}")
+    if vector.dtype != model.dtype and not str(vector.dtype).removeprefix("torch.").startswith(
+        ("float", "bfloat")
+    ):
+        raise Unfit(f"{name} holds {vector.dtype}, not real numbers")
