@@ -602,3 +602,36 @@ def test_a_damaged_record_is_said_on_resume(tmp_path: Path) -> None:
     file.write_bytes(b"{" + file.read_bytes()[1:].replace(b"{", b"[", 1))
     with pytest.raises(InputError, match="cannot be used"):
         simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True)
+
+
+def test_a_cached_model_is_used_only_where_it_would_come_out_the_same() -> None:
+    settings = tiny_settings(training__pretrain_epochs=2, rounds=[0, 1, 0])
+    laboratory = Laboratory(settings, tiny_data())
+    name = laboratory.pretrained._name(laboratory.new_run(settings))
+    assert name == laboratory.pretrained._name(laboratory.new_run(settings.changed(scheduler="random")))
+    others = [
+        {"training__pretrain_epochs": 3},
+        {"training__pretrain_learning_rate": 0.03},
+        {"training__pretrain_momentum": 0.8},
+        {"training__pretrain_weight_decay": 0.0},
+        {"training__pretrain_batch_size": 64},
+        {"training__augment": "none"},
+        {"seed": 1},
+    ]
+    names = {laboratory.pretrained._name(laboratory.new_run(settings.changed(**other))) for other in others}
+    laboratory.engine.name = "another device"
+    names.add(laboratory.pretrained._name(laboratory.new_run(settings)))
+    assert len(names | {name}) == len(others) + 2
+
+
+def test_the_loss_is_judged_on_a_random_part_of_what_is_held() -> None:
+    settings = tiny_settings(evaluation__loss_samples=20)
+    laboratory = Laboratory(settings, tiny_data())
+    first, second = (laboratory.new_run(settings.changed(seed=seed)) for seed in (0, 1))
+    chosen = laboratory._loss_samples(first)
+    pooled = np.concatenate(first.plan.frames[0].held)
+    assert len(chosen) == 20
+    assert np.isin(chosen, pooled).all()
+    assert not np.array_equal(chosen, pooled[:20])
+    assert not np.array_equal(chosen, laboratory._loss_samples(second))
+    np.testing.assert_array_equal(chosen, laboratory._loss_samples(first))  # fixed over the frame
