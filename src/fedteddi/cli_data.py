@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedteddi.errors import check_choice
-from fedteddi.terminal import download_bar, err, out
+from fedteddi.terminal import PLAIN_LINE_EVERY_S, download_bar, err, out
 
 if TYPE_CHECKING:
     from fedteddi.learning.download import Watch
 
-PLAIN_LINE_EVERY_S = 5.0
 
 data = typer.Typer(
     help="Data sets: which are known, where they are, and fetching them.", no_args_is_help=True

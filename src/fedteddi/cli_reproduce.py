@@ -15,8 +15,8 @@ from fedteddi.cli_experiments import (
     say_failed,
     say_where,
     time_left,
-    watching,
 )
+from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError
 from fedteddi.terminal import err, out, print_table
 

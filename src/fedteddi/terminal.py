@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+PLAIN_LINE_EVERY_S = 5.0  # how often progress is said where there is no live display
 
 MOST_INFEASIBLE = 10  # listed one by one
 MOST_CLASSES = 6

@@ -215,6 +215,7 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
             _line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
     ax.set_xlabel(f"{accuracy} test accuracy")
     ax.set_ylabel(f"rounds of frame {frame}")
+    ax.set_ylim(bottom=0)  # a cost; and few rounds would else be shown by fractions
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
 

@@ -1,0 +1,66 @@
+"""How far an experiment is, on stderr while it runs, and in the end what the time went into."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fedteddi.terminal import PLAIN_LINE_EVERY_S, err, progress_bar
+
+if TYPE_CHECKING:
+    from fedteddi.experiment import Progress, Watch
+
+
+@contextmanager
+def watching() -> "Iterator[Watch]":
+    """Show progress on stderr, and in the end what the time went into."""
+    spent: dict[str, float] = {}
+    with _progress() as show:
+
+        def watch(state: "Progress") -> None:
+            spent.update(state.seconds)
+            show(state)
+
+        yield watch
+    total = sum(spent.values())
+    if total:
+        shares = (f"{seconds / total:.0%} {purpose}" for purpose, seconds in spent.items())
+        err.print(f"{total:.0f} s: {', '.join(shares)}")
+
+
+@contextmanager
+def _progress() -> "Iterator[Watch]":
+    """Show a live bar in a terminal, a line now and then elsewhere."""
+    if err.is_terminal:
+        with progress_bar() as bar:
+            task = bar.add_task("starting", total=None)
+
+            def live(state: "Progress") -> None:
+                bar.update(
+                    task, total=state.rounds_in_all, completed=state.rounds_done, description=_status(state)
+                )
+
+            yield live
+        return
+    last = [time.monotonic() - PLAIN_LINE_EVERY_S]
+
+    def plain(state: "Progress") -> None:
+        if time.monotonic() - last[0] >= PLAIN_LINE_EVERY_S or state.rounds_done == state.rounds_in_all:
+            last[0] = time.monotonic()
+            err.print(f"{state.rounds_done}/{state.rounds_in_all} rounds, {_status(state)}")
+
+    yield plain
+
+
+def _status(state: "Progress") -> str:
+    """Say where the first run is: scheduled new and old clients, last accuracy."""
+    run = state.runs[0]
+    judged = [r for r in run.records if "balanced" in r]
+    played = [r for r in run.records if r["round"]]
+    words = [f"{run.settings.name} frame {run.state.frame} round {run.state.round}"]
+    if played:
+        new = played[-1]["scheduled_new"]
+        words.append(f"scheduled {new} new + {len(played[-1]['clients']) - new} old")
+    if judged:
+        words.append(f"accuracy {judged[-1]['balanced']:.3f} balanced, {judged[-1]['global']:.3f} global")
+    return ", ".join(words)
