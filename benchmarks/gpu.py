@@ -4,8 +4,9 @@
 
 The paper's CNN: per 64 client-steps of 32 images. ResNet-18: per client-step. A client-step is forward, backward,
 dropout, momentum and update. "Ours" runs whole jobs of 10 steps through the engine, with everything it does on the way.
-The share is the model's arithmetic over the time, against a large matrix product in the same run; a large copy is timed
-beside it. One by one and vmap round products to TF32. Then what the estimators cost, in client-steps.
+The shares set what must be done at least beside a large matrix product and a large copy in the same run: the model's
+arithmetic, and its traffic if no tensor moved more often than needed. One by one and vmap round products to TF32. Then
+what the estimators cost, in client-steps.
 """
 
 import argparse
@@ -136,6 +137,29 @@ def jobs_of(model: FlatModel, data: Dataset, jobs: int, device: torch.device) ->
     ]
 
 
+def least_bytes(module: nn.Module, batch: Tensor, precision: str) -> float:
+    """Return the bytes that one client-step must move if every tensor is moved only as often as the arithmetic asks.
+
+    A layer's output is written, read by the next layer and again on the way back; its gradient is written and read. A
+    weight is read forward, backward and by the update, and written; its momentum is read and written, its gradient
+    written and read. ReLU, dropout and pooling are taken as part of the layer before them.
+    """
+    values = 0
+
+    def count(_layer: nn.Module, _inputs: object, output: Tensor) -> None:
+        nonlocal values
+        values += output.numel()
+
+    layers = [layer for layer in module.modules() if isinstance(layer, nn.Conv2d | nn.GroupNorm | nn.Linear)]
+    hooks = [layer.register_forward_hook(count) for layer in layers]
+    with torch.no_grad():
+        module(batch)
+    for hook in hooks:
+        hook.remove()
+    weights = sum(p.numel() for p in module.parameters())
+    return 5.0 * (2 if precision == "bf16" else 4) * values + 8.0 * 4 * weights
+
+
 def profile(engine: Stacked, jobs: list[TrainJob]) -> None:
     """Print which kernels the time goes into."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
@@ -181,15 +205,18 @@ def main() -> None:
     for name, value in found.items():
         print(f"{name:58}{value:10.1f}", flush=True)
 
-    def tell(name: str, ms: float, flop: float = 0.0, precision: str = "tf32", unit: str = " ms") -> None:
+    def tell(name: str, ms: float, unit: str = " ms") -> None:
         found[name] = ms
-        share = (
-            flop / ms / 1e9 / found["bf16 TFLOP/s" if precision == "bf16" else "tf32 TFLOP/s"]
-            if flop
-            else 0.0
-        )
+        print(f"{name:58}{ms:10.2f}{unit}", flush=True)
+
+    def tell_shares(name: str, ms: float, flop: float, moved: float, precision: str = "tf32") -> None:
+        tell(name, ms)
+        found[f"{name}, share of matmul"] = flop / ms / 1e9 / found[f"{precision} TFLOP/s"]
+        found[f"{name}, share of copy"] = moved / ms / 1e9 / found["copy TB/s"]
         print(
-            f"{name:58}{ms:10.2f}{unit}" + (f"{share:8.1%} of the matmul ceiling" if flop else ""), flush=True
+            f"{'':58}{found[f'{name}, share of matmul']:10.1%} of the matmul,"
+            f" {found[f'{name}, share of copy']:.1%} of the copy ceiling",
+            flush=True,
         )
 
     for kind in options.models:
@@ -204,16 +231,11 @@ def main() -> None:
         sizes = options.jobs if kind == "paper-cnn" else [options.resnet_jobs]
         if not options.only_ours:
             few = min(sizes[0], 16)
-            tell(
-                f"{each}: one by one",
-                one_by_one(module, data, few, device, options.repeats) / few * unit,
-                flop,
-            )
-            tell(
-                f"{each}: vmap of {sizes[0]}",
-                by_vmap(module, data, sizes[0], device, options.repeats) / sizes[0] * unit,
-                flop,
-            )
+            moved = least_bytes(module, batch, "tf32") * unit
+            ms = one_by_one(module, data, few, device, options.repeats) / few * unit
+            tell_shares(f"{each}: one by one", ms, flop, moved)
+            ms = by_vmap(module, data, sizes[0], device, options.repeats) / sizes[0] * unit
+            tell_shares(f"{each}: vmap of {sizes[0]}", ms, flop, moved)
         model = FlatModel(module)
         for precision in options.precision:
             engine = Stacked(model, data, options.device, precision, compiled=not options.plain)
@@ -224,7 +246,9 @@ def main() -> None:
                 print(f"   (first call {time.perf_counter() - begun:.0f} s)", flush=True)
                 ms = milliseconds(lambda e=engine, a=asked: e.train(a), device, options.repeats)  # type: ignore[misc]
                 step = ms / STEPS / jobs
-                tell(f"{each}: ours, {precision}, {jobs} at once", step * unit, flop, precision)
+                moved = least_bytes(module, batch, precision) * unit
+                name = f"{each}: ours, {precision}, {jobs} at once"
+                tell_shares(name, step * unit, flop, moved, precision)
                 if options.profile:
                     profile(engine, asked)
             if options.only_ours:
