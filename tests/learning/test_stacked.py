@@ -106,7 +106,8 @@ def test_the_two_engines_agree(name: str, device: str) -> None:
     uneven = [Probe(job.weights, np.arange(4 + 70 * place)) for place, job in enumerate(jobs)]
     assert many.losses(uneven) == pytest.approx(one.losses(uneven), rel=1e-4)
     for found, wanted in zip(many.gradients(uneven[:2]), one.gradients(uneven[:2]), strict=True):
-        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-3, atol=1e-5)
+        # As vectors: how far single small entries of a deep net's gradient are apart depends on the machine.
+        assert (found.cpu() - wanted).norm() <= 1e-3 * wanted.norm()
     models = [job.weights for job in jobs]
     assert many.class_accuracy(models).max() <= 1  # images that fill up a chunk do not count
     np.testing.assert_allclose(many.class_accuracy(models), one.class_accuracy(models), atol=1 / 20)
