@@ -17,6 +17,7 @@ from fedteddi.results.folder import RunFolder, check_out, locked
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.run import Run
+from fedteddi.runtimes.in_process import Exchange
 from fedteddi.settings import Settings
 
 CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
@@ -52,18 +53,22 @@ def simulate(
     time_limit_s: float | None = None,
     watch: Watch | None = None,
     data_dir: str | Path | None = None,
+    runtime: Exchange | None = None,
     **changes: Any,
 ) -> RunRecord:
     """Run one experiment and return its record.
 
-    `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`. `data_dir` is where CIFAR lies.
+    `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`. `data_dir` is where CIFAR lies,
+    `runtime` are the clients, if they are not to be simulated in this process.
     """
     chosen = (settings or Settings()).changed(**changes)
     if chosen.scheduler in REFERENCES:
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
         chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
-    study = _play([chosen], data, device, out, resume, time_limit_s, watch, one=True, data_dir=data_dir)
+    study = _play(
+        [chosen], data, device, out, resume, time_limit_s, watch, one=True, data_dir=data_dir, runtime=runtime
+    )
     record = study.runs[0]
     if record.failure is not None:
         raise InputError(f"{record.title}: {record.failure.cause}")
@@ -153,6 +158,7 @@ def _play(
     *,
     one: bool,
     data_dir: str | Path | None = None,
+    runtime: Exchange | None = None,
 ) -> Study:
     if not each:
         raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
@@ -168,7 +174,7 @@ def _play(
         check_out(folder, resume=resume, one=one)
     if data is None:
         data = load_dataset(each[0].dataset, data_dir)
-    laboratory = Laboratory(each[0], data, device)
+    laboratory = Laboratory(each[0], data, device, runtime)
     # All before the folder is made: if something is wrong, nothing is left behind.
     runs = [laboratory.new_run(settings) for settings in each]
     try:

@@ -23,7 +23,7 @@ from fedteddi.protocol.record import round_record
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round
 from fedteddi.randomness import keyed_rng
 from fedteddi.run import Run
-from fedteddi.runtimes.in_process import Clients, InProcess
+from fedteddi.runtimes.in_process import Clients, Exchange, InProcess
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
@@ -32,14 +32,20 @@ from fedteddi.settings import Settings
 class Laboratory:
     """Data and model, shared by all runs of an experiment; advances them round by round together."""
 
-    def __init__(self, settings: Settings, data: Dataset | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        data: Dataset | None = None,
+        device: str = "cpu",
+        runtime: Exchange | None = None,
+    ) -> None:
         self.data = data or load_dataset(settings.dataset)
         self.data = self.data.with_test_images(settings.evaluation.test_images)
         self.model = FlatModel(
             make_model(settings.training.model, self.data.image_shape, self.data.num_classes, settings.seed)
         )
         self.engine = Timed(make_engine(self.model, self.data, device, settings.training.precision))
-        self.runtime = InProcess(self.engine, self.data)
+        self.runtime: Exchange = runtime or InProcess(self.engine, self.data)
         self.pretrained = Pretrained(self.engine, self.data)
         self._plans: dict[str, Plan] = {}
 
@@ -223,8 +229,7 @@ class Laboratory:
         if run.folder is not None:
             run.folder.append(record, timing)
 
-    @staticmethod
-    def _leave_frame_if_done(run: Run) -> None:
+    def _leave_frame_if_done(self, run: Run) -> None:
         """After a frame's last round, the best model of the frame starts the next (w̃_l)."""
         if run.over or run.state.round < run.settings.rounds[run.state.frame]:
             return
@@ -236,9 +241,10 @@ class Laboratory:
         if (
             not run.state.current_mix
         ):  # a frame without rounds had no reports; what was held then is the past now
-            told = [run.clients.told_mix(run.state.frame, n) for n in range(run.plan.num_clients)]
-            run.state.current_mix = dict(enumerate(told))
-            run.state.classes_seen = run.state.classes_seen | (np.max(told, axis=0) > 0)
+            told = self.runtime.told_mixes(run.clients, run.state.frame)
+            run.state.current_mix = told
+            if told:
+                run.state.classes_seen = run.state.classes_seen | (np.max([*told.values()], axis=0) > 0)
         run.state.enter_frame(run.state.frame + 1)
 
 

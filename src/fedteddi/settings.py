@@ -128,6 +128,16 @@ class PrivacySettings(Section):
         return self
 
 
+class FleetSettings(Section):
+    """How long a real fleet may take, by the clock on the wall (docs/deploy.md); radio.deadline_s is a modelled clock."""
+
+    wait_s: Positive = 60.0  # for all clients to connect, before the first round
+    report_s: Positive = 120.0  # for local training and reports
+    upload_s: Positive = 60.0
+    class_gradients_s: Positive = 60.0
+    compute_s: Literal["measured", "modelled"] = "measured"  # the computation times that the radio model uses
+
+
 class Settings(Section):
     """One experiment."""
 
@@ -144,6 +154,7 @@ class Settings(Section):
     evaluation: EvaluationSettings = EvaluationSettings()
     server: ServerSettings = ServerSettings()
     privacy: PrivacySettings = PrivacySettings()
+    fleet: FleetSettings = FleetSettings()
 
     def changed(self, **changes: Any) -> "Settings":
         """Return a copy with some keys replaced; a double underscore leads into a section: `radio__deadline_s=1.2`."""

@@ -7,7 +7,7 @@ batch. Only the scheduled are trained, after selection. Because every draw is ke
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -93,6 +93,16 @@ class Clients:
         return Probe(request.weights, samples[0], None if flips is None else flips[0])
 
 
+class Exchange(Protocol):
+    """A way to be the clients: takes one request of each run, gives back what the clients answered."""
+
+    def exchange(self, asked: Asked) -> list[Answers]:
+        """Answer one request of each run."""
+
+    def told_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
+        """Return the class mixes that a run's clients tell of a frame without rounds, by client."""
+
+
 class InProcess:
     """Answers the requests of any number of runs that share a data set and a model."""
 
@@ -115,6 +125,10 @@ class InProcess:
             if places:
                 found |= zip(places, work([asked[place] for place in places]), strict=True)
         return [found[place] for place in range(len(asked))]
+
+    def told_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
+        """Return what every client tells of its data in a frame."""
+        return {n: clients.told_mix(frame, n) for n in range(clients.plan.num_clients)}
 
     def _train_ahead(self, asked: Asked) -> None:
         """Train whoever must be trained now and is not yet, over all runs."""

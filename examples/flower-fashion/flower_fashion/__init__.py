@@ -1,0 +1,1 @@
+"""FedTeddi on a fleet of Flower nodes."""

@@ -1,0 +1,109 @@
+"""One device of a fleet: what it holds, and its answers to the server's requests. The work is the simulator's own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from fedteddi.errors import InputError
+from fedteddi.heterogeneity.mixes import class_mix
+from fedteddi.heterogeneity.privacy import noisy_mix
+from fedteddi.learning.data import Dataset, load_dataset
+from fedteddi.learning.devices import make_engine
+from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.jobs import Trained
+from fedteddi.learning.models import make_model
+from fedteddi.learning.timed import Timed
+from fedteddi.protocol.messages import ALL_CLIENTS, ClassGradients, Report, Request
+from fedteddi.runtimes.in_process import Clients, InProcess
+from fedteddi.scenario.build import build_plan
+from fedteddi.scenario.plan import Frame, Plan
+from fedteddi.settings import Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """What a device has: images, which of them it holds in each frame, and, if it can tell, how good its link is."""
+
+    data: Dataset
+    plan: Plan  # only this device's part is looked at
+    channel_gain: Callable[[], float] | None = None  # measured now, as a power gain; None: the server's model
+
+
+def scenario_holding(settings: Settings, number: int, data_dir: str | Path | None = None) -> Holding:
+    """Return a client's part of the experiment's scenario."""
+    data = load_dataset(settings.dataset, data_dir)
+    labels = data.train_labels.numpy()
+    plan = build_plan(settings.scenario, labels, data.num_classes, len(settings.rounds), settings.seed)
+    if not 0 <= number < plan.num_clients:
+        raise InputError(f"client {number} is not one of the scenario's {plan.num_clients}, counted from 0")
+    return Holding(data, plan)
+
+
+def own_holding(
+    number: int,
+    data: Dataset,
+    held: Sequence[np.ndarray],
+    channel_gain: Callable[[], float] | None = None,
+) -> Holding:
+    """Return what a device with data of its own has: `held[l]` are the places in its training images in frame l."""
+    labels, nothing = data.train_labels.numpy(), np.zeros(0, dtype=np.int64)
+    frames = []
+    for mine in held:
+        counts = np.zeros((number + 1, data.num_classes), dtype=np.int64)
+        counts[number] = np.bincount(labels[mine], minlength=data.num_classes)
+        frames.append(Frame((*[nothing] * number, np.asarray(mine)), counts))
+    return Holding(data, Plan(tuple(frames)), channel_gain)
+
+
+@dataclass(eq=False)
+class OwnData(Clients):
+    """A device's own data. Its noise comes from the operating system: from the run's seed, anyone could undo it."""
+
+    releases: dict[int, np.ndarray] = field(default_factory=dict)  # by frame; one each, whatever is asked
+
+    def told_mix(self, frame: int, client: int) -> np.ndarray:
+        """Return the class mix that the device tells: the frame's noisy release, if privacy is on."""
+        counts = self.plan.frames[frame].counts[client]
+        if not self.settings.privacy.epsilon > 0:
+            return class_mix(counts)
+        if frame not in self.releases:
+            self.releases[frame] = noisy_mix(counts, self.settings.privacy.epsilon, np.random.default_rng())
+        return self.releases[frame]
+
+
+class Device:
+    """Answers requests for one client of a fleet."""
+
+    def __init__(self, settings: Settings, number: int, holding: Holding, device: str = "cpu") -> None:
+        self.settings, self.number, self.holding = settings, number, holding
+        data, training = holding.data, settings.training
+        for frame, own in enumerate(holding.plan.frames):
+            if len(own.held[number]) < training.batch_size:
+                raise InputError(
+                    f"client {number} holds {len(own.held[number])} samples in frame {frame}, less than"
+                    f" training.batch_size={training.batch_size}: use smaller batches"
+                )
+        model = FlatModel(make_model(training.model, data.image_shape, data.num_classes, settings.seed))
+        self.engine = Timed(make_engine(model, data, device, training.precision))
+        self.runtime = InProcess(self.engine, data)
+        # On a fleet everyone trains before it reports, as in the paper.
+        self.clients = OwnData(settings, holding.plan, train_everyone=True)
+
+    def report(self, request: Request) -> tuple[Report, Trained]:
+        """Train; return what is reported, and the model that waits to be asked for."""
+        before_s = self.engine.seconds["training"]
+        (answers,) = self.runtime.exchange([(self.clients, request)])
+        trained_s = self.engine.seconds["training"] - before_s
+        told: Report = answers.given[self.number]
+        measured_s = trained_s if self.settings.fleet.compute_s == "measured" else None
+        gain = self.holding.channel_gain
+        parts = {**vars(told), "compute_s": measured_s, "channel_gain": None if gain is None else gain()}
+        return Report(**parts), self.clients.parked[request.frame, request.round, self.number]
+
+    def class_gradients(self, request: Request) -> ClassGradients:
+        """Return sums of loss gradients over images of each class that the server asked for."""
+        (answers,) = self.runtime.exchange([(self.clients, request)])
+        found: ClassGradients = answers.given[ALL_CLIENTS]
+        return found

@@ -1,0 +1,143 @@
+"""What travels through Flower: requests and answers as its records. Numpy only: clients read settings before torch."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.resources import as_file, files
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from fedteddi.errors import InputError
+from fedteddi.protocol.messages import ClassGradients, Report, Request
+from fedteddi.settings import Settings, load_experiment, override
+
+# The messages. The middle one is a training: Flower counts and limits those on their own.
+HELLO, MIX, REPORT, UPLOAD, CLASS_GRADIENTS = (
+    "query.hello",
+    "query.mix",
+    "train.report",
+    "query.upload",
+    "query.class_gradients",
+)
+# Keys of the run's configuration that are not settings of the experiment.
+NOT_SETTINGS = ("experiment", "out", "resume", "data-dir")
+COUNTS = ("data_counts", "batch_counts", "released_mix")
+NUMBERS = tuple(field.name for field in fields(Report) if field.name not in COUNTS)
+
+
+class BadAnswerError(Exception):
+    """An answer that cannot even be read."""
+
+
+def settings_of(run_config: Mapping[str, Any]) -> Settings:
+    """Return the settings of a run: its `experiment`, changed by every other key of Flower's run configuration.
+
+    Flower's values are plain; a list is written as text: `rounds = "[0, 5]"`.
+    """
+    with as_file(files("fedteddi").joinpath("experiments")) as folder:
+        settings = load_experiment(str(run_config.get("experiment", "fashion")), folder)
+    words = []
+    for key, value in run_config.items():
+        if key not in NOT_SETTINGS:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            words.append(f"{key.replace('-', '_')}={text}")
+    try:
+        return override(settings, words)
+    except InputError as error:
+        raise InputError(f"Flower's run configuration: {error}") from None
+
+
+def vector_record(vector: np.ndarray) -> ArrayRecord:
+    """Pack a vector."""
+    return ArrayRecord({"vector": Array(np.ascontiguousarray(vector))})
+
+
+def read_vector(content: RecordDict, name: str) -> np.ndarray:
+    """Unpack a vector; nothing in it is unpickled."""
+    try:
+        return np.asarray(content.array_records[name]["vector"].numpy())
+    except Exception as error:
+        raise BadAnswerError(f"its {name} cannot be read ({type(error).__name__})") from None
+
+
+def request_records(request: Request, client: int, tag: str) -> RecordDict:
+    """Pack what one client must know of a request."""
+    asked: dict[str, Any] = {
+        "tag": tag,
+        "frame": request.frame,
+        "round": request.round,
+        "learning_rate": request.learning_rate,
+        "needs": sorted(request.needs),
+    }
+    if request.samples is not None:
+        asked["samples"] = [int(count) for count in request.samples[client]]
+    content = RecordDict({"asked": ConfigRecord(asked)})
+    if request.kind != "upload":  # who uploads has the model already
+        content["model"] = vector_record(request.weights.cpu().numpy())
+    return content
+
+
+def report_records(report: Report) -> RecordDict:
+    """Pack a report."""
+    told: dict[str, Any] = {}
+    for name in COUNTS:
+        values = getattr(report, name)
+        if values is not None:
+            told[name] = np.asarray(values).tolist()
+    for name in NUMBERS:
+        value = getattr(report, name)
+        if value is not None:
+            told[name] = int(value) if name == "num_samples" else float(value)
+    return RecordDict({"report": MetricRecord(told)})
+
+
+def read_report(content: RecordDict) -> Report:
+    """Unpack a report; whether it makes sense is for the server's checks."""
+    try:
+        told = dict(content.metric_records["report"])
+        return Report(
+            **{name: np.array(told.pop(name)) for name in COUNTS if name in told},
+            **{name: told.pop(name) for name in NUMBERS if name in told},
+        )
+    except Exception as error:
+        raise BadAnswerError(f"its report cannot be read ({type(error).__name__})") from None
+
+
+def gradient_records(gradients: ClassGradients) -> RecordDict:
+    """Pack class gradients: a vector for every class with images."""
+    rows = {
+        str(c): Array(np.ascontiguousarray(gradients.gradient_sum[int(c)].cpu().numpy()))
+        for c in np.flatnonzero(gradients.counts)
+    }
+    return RecordDict(
+        {
+            "gradients": ArrayRecord(rows),
+            "counts": MetricRecord({"counts": [int(n) for n in gradients.counts]}),
+        }
+    )
+
+
+def read_gradients(content: RecordDict) -> tuple[dict[int, np.ndarray], np.ndarray]:
+    """Unpack class gradients."""
+    try:
+        rows = {int(c): np.asarray(row.numpy()) for c, row in content.array_records["gradients"].items()}
+        return rows, np.array(content.metric_records["counts"]["counts"])
+    except Exception as error:
+        raise BadAnswerError(f"its class gradients cannot be read ({type(error).__name__})") from None
+
+
+def refusal(why: str) -> RecordDict:
+    """Pack the reason for not answering."""
+    return RecordDict({"refused": ConfigRecord({"why": why})})
+
+
+def refused(content: RecordDict) -> str | None:
+    """Return the reason why a client did not answer, if it gave one."""
+    if "refused" not in content:
+        return None
+    try:
+        return str(content.config_records["refused"]["why"])[:200]
+    except Exception:
+        return "no reason that can be read"
+
