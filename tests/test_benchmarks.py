@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fedteddi import Settings
+from fedteddi.results.summary import Summaries, Summarised, write_summaries
+from made_study import made_run
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -62,3 +66,73 @@ def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
         "FedTeddi, ε = 0.01",
     ]
     assert made.split("<!-- ")[0] == committed.split("<!-- ")[0]
+
+
+def test_the_precision_page_is_what_the_summaries_give(tmp_path: Path) -> None:
+    """The committed page comes out again byte for byte; nothing but its figure lies in its folder."""
+    page, committed = tmp_path / "precision.md", ROOT / "docs" / "results" / "precision.md"
+    run("benchmarks/precision.py", "--write", str(page))
+    assert page.read_bytes() == committed.read_bytes()
+    for folder in (page.with_suffix(""), committed.with_suffix("")):
+        assert {file.name for file in folder.iterdir()} == {"curves.png", "curves.svg"}
+        assert all(file.stat().st_size > 1000 for file in folder.iterdir())
+
+
+def test_the_documents_quote_the_precision_page() -> None:
+    committed = (ROOT / "docs" / "results" / "precision.md").read_text(encoding="utf-8")
+    within = re.findall(r"at every evaluated round, but at (\d+ of \d+)", committed)
+    means = re.findall(r"in TF32 is (\S+ to \S+), and every 95 % interval holds zero", committed)
+    assert f"higher by {means[0]}, which" in (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+    for page in ("README.md", "docs/gpu.md"):
+        assert f"spread at {within[0]} evaluated rounds" in " ".join(
+            (ROOT / page).read_text(encoding="utf-8").split()
+        )
+
+
+def two_precisions(folder: Path, bf16: list[list[float]]) -> list[str]:
+    """Summaries of Random on two seeds: 0.5, then 0.6 ± 0.1 in TF32 (deviation 0.1·√2); in bf16 as given."""
+    curves = {"tf32": [[0.5, 0.5], [0.5, 0.7]], "bf16": bf16}
+    for precision, own in curves.items():
+        base = Settings().changed(training__precision=precision)
+        runs = [made_run("random", seed, curve, base=base) for seed, curve in enumerate(own)]
+        made = tuple(Summarised(one, {"device": precision}, 1.0) for one in runs)
+        write_summaries(Summaries("cifar10", made), folder / precision)
+    return [word for name in curves for word in (f"--{name}", str(folder / name))]
+
+
+def test_precisions_that_agree_are_said_to(tmp_path: Path) -> None:
+    """Means 0.6 and 0.61; seed by seed the frame's means differ by 0.005 and 0.005."""
+    said = run("benchmarks/precision.py", *two_precisions(tmp_path, [[0.5, 0.51], [0.5, 0.71]]))
+    assert "**Yes: the accuracy curves in bf16 stay within" in said
+    assert "at all 2 evaluated rounds of the 2 curves" in said
+    assert "at most 0.010 apart" in said
+    assert (
+        "| random, 1.2 s | balanced | 0.0100 | 0.0100 | 0.1414 | 0.1414 | 1 of 1 (100%) | +0.0050 [" in said
+    )
+
+
+def test_precisions_that_disagree_are_said_to(tmp_path: Path) -> None:
+    """Means 0.6 and 0.85: 0.25 is more than the deviations 0.1·√2 and 0.11·√2.
+
+    The frame's means differ by 0.12 and 0.13, with the interval
+    0.125 ± 12.706 · 0.00707 / √2 = 0.125 ± 0.0635, which leaves out zero.
+    """
+    said = run("benchmarks/precision.py", *two_precisions(tmp_path, [[0.5, 0.74], [0.5, 0.96]]))
+    assert "**No: the accuracy curves in bf16 are not within" in said
+    assert "at 0 of 2 (0.0%)" in said
+    assert "random, 1.2 s, balanced (1 of 1); random, 1.2 s, global (1 of 1)" in said
+    assert "+0.1250 [+0.0615, +0.1885]" in said
+    assert "leaves out zero for random, 1.2 s, balanced; random, 1.2 s, global." in said
+
+
+def test_studies_that_differ_in_more_are_not_compared(tmp_path: Path) -> None:
+    words = two_precisions(tmp_path, [[0.5, 0.5, 0.5], [0.5, 0.7, 0.7]])
+    done = subprocess.run(
+        [sys.executable, "benchmarks/precision.py", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "differ in more than their precision" in done.stderr

@@ -36,7 +36,10 @@ from made_study import made_run
 
 Cli = Callable[..., Outcome]
 ROOT = Path(__file__).parents[1]
-COMMITTED = sorted({file.parent for file in (ROOT / "docs" / "results").glob("*/*.jsonl.gz")})
+SUMMARISED = {file.parent for file in (ROOT / "docs" / "results").glob("*/*.jsonl.gz")}
+# Summaries without a page of their own: docs/results/precision.md is made of them (test_benchmarks.py).
+ONLY_COMPARED = {ROOT / "docs" / "results" / "precision-tf32"}
+COMMITTED = sorted(SUMMARISED - ONLY_COMPARED)
 
 # The study in very small: CIFAR's shapes, its layout, a model of one convolution.
 SMALL = [
@@ -288,6 +291,13 @@ def test_committed_pages_are_what_their_summaries_give(folder: Path, tmp_path: P
     if folder.name == study.name:  # the whole study, not a quick one: the README quotes it
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         assert readme_table(study, ordered(study, summaries.study)) in readme
+
+
+def test_what_is_only_compared_holds_nothing_but_summaries() -> None:
+    assert ONLY_COMPARED <= SUMMARISED
+    for folder in ONLY_COMPARED:
+        assert all(file.name.endswith(".jsonl.gz") for file in folder.iterdir())
+        assert not folder.with_suffix(".md").exists()
 
 
 def test_the_study_is_the_papers() -> None:

@@ -230,7 +230,7 @@ def _text(
     lines += ["", "## Figures", ""]
     for title in pictures:
         lines += [f"![{title}]({name}/{title}.png)", ""]
-    lines += ["## How it was run", "", *_how(summaries)]
+    lines += ["## How it was run", "", *how_run(summaries)]
     return "\n".join(lines) + "\n"
 
 
@@ -248,7 +248,7 @@ count from the frame's start: 0 means that the model which entered the frame was
 Intervals are not corrected for the number of comparisons."""
 
 
-def _how(summaries: Summaries) -> list[str]:
+def how_run(summaries: Summaries) -> list[str]:
     """Say where the runs were made: device, versions, revision, minutes."""
     by_machine: dict[str, list[Summarised]] = {}
     for one in summaries.runs:
