@@ -83,6 +83,14 @@ class Fleet:
             words.append("--insecure")
         self.nodes[number] = self._start(words, f"node{number}")
 
+    def wait_for_node(self, number: int, starts: int = 1) -> None:
+        """Wait until the SuperLink knows the node that was started for the n-th time."""
+        until = time.monotonic() + START_S
+        while self.log(f"node{number}").count("SuperNode ID:") < starts:
+            if time.monotonic() > until or self.nodes[number].poll() is not None:
+                raise RuntimeError(f"node {number} does not start:\n{self.log(f'node{number}')[-3000:]}")
+            time.sleep(0.2)
+
     def node_key(self, number: int) -> Path:
         """Return the private key of a node, made and registered at the SuperLink on first use."""
         key = self.folder / f"node{number}.key"
@@ -108,26 +116,34 @@ class Fleet:
 
     def run(self, run_config: str, clients: int, timeout_s: float, show: bool = True) -> tuple[int, str]:
         """Run the app to its end; return flwr's exit status and what the ServerApp printed."""
-        words = [str(BIN / "flwr"), "run", str(self.app), "fleet", "--stream"]
+        return self.wait_for_run(self.start_run(run_config, clients), timeout_s, show)
+
+    def start_run(self, run_config: str, clients: int) -> "subprocess.Popen[bytes]":
+        """Start the app."""
+        words = ["flwr", "run", str(self.app), "fleet", "--stream"]
         words += ["--run-config", f"scenario.clients={clients} {run_config}".strip()]
         if self.simulate:
             resources = "client-resources-num-cpus=1 init-args-num-cpus=2"
             words += ["--federation-config", f"num-supernodes={clients} {resources}"]
-        running = self._start(words, "run", group=self.others)
-        log, seen, until = self.folder / "run.log", 0, time.monotonic() + timeout_s
+        return self._start(words, "run", group=self.others)
+
+    def wait_for_run(
+        self, running: "subprocess.Popen[bytes]", timeout_s: float, show: bool = True
+    ) -> tuple[int, str]:
+        """Wait for a run's end, and show its rounds as they come."""
+        shown, until = 0, time.monotonic() + timeout_s
         while True:
             ended = running.poll() is not None
-            text = log.read_text(encoding="utf-8", errors="replace")
-            for line in text[seen:].splitlines() if show else []:
-                if line.startswith(("frame ", "not there", "records")) or " clients are there" in line:
+            text = self.log("run")
+            for line in text[shown:].splitlines() if show else []:
+                if line.startswith(("frame ", "not there")) or " clients are there" in line:
                     print(line, flush=True)
-            seen = len(text)
-            if ended or time.monotonic() > until:
-                break
+            shown = len(text)
+            if ended:
+                return running.wait(), text
+            if time.monotonic() > until:
+                raise RuntimeError(f"the run did not end within {timeout_s:g} s:\n{text[-3000:]}")
             time.sleep(0.3)
-        if not ended:
-            raise RuntimeError(f"the run did not end within {timeout_s:g} s:\n{text[-3000:]}")
-        return int(running.returncode), text
 
     def stop(self) -> None:
         """Stop what was started: ask first, then insist. Children of ours share our process groups, nobody else."""
