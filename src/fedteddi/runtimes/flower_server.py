@@ -6,7 +6,7 @@ wall, and whoever does not answer in time is left out of the round, with the cau
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,8 +129,7 @@ class FlowerFleet:
                 failed[client] = "it is gone"
                 self._lose(client)
         given: dict[int, Any] = {}
-        for number, reply in self._replies(waiting, until):
-            client = waiting.pop(number)
+        for client, reply in self._replies(waiting, until):
             if reply.has_error():
                 code = reply.error.code
                 reason = (reply.error.reason or "").strip().splitlines()
@@ -154,13 +153,14 @@ class FlowerFleet:
     def _push(self, messages: list[Message]) -> list[str]:
         return list(self.grid.push_messages(messages)) if messages else []
 
-    def _replies(self, waiting: dict[str, int], until: float) -> Iterable[tuple[str, Message]]:
-        """Give out answers as they come, until all are there or the time is over."""
+    def _replies(self, waiting: dict[str, int], until: float) -> Iterator[tuple[int, Message]]:
+        """Give out answers as they come, and take them off the list, until all are there or the time is over."""
         while waiting and time.monotonic() < until:
-            came = [
-                (reply.metadata.reply_to_message_id, reply) for reply in self.grid.pull_messages([*waiting])
-            ]
-            yield from ((number, reply) for number, reply in came if number in waiting)
+            came = list(self.grid.pull_messages([*waiting]))
+            for reply in came:
+                number = reply.metadata.reply_to_message_id
+                if number in waiting:
+                    yield waiting.pop(number), reply
             if not came:
                 time.sleep(POLL_S)
 
@@ -177,8 +177,7 @@ class FlowerFleet:
         messages = [Message(asked, node, HELLO, ttl=limit_s + GRACE_S) for node in new]
         numbers = self._push(messages)
         waiting = {number: node for number, node in zip(numbers, new, strict=True) if number}
-        for number, reply in self._replies(dict(waiting), min(until, time.monotonic() + limit_s / 2)):
-            node = waiting[number]
+        for node, reply in self._replies(waiting, min(until, time.monotonic() + limit_s / 2)):
             client = None if reply.has_error() else _read_number(reply.content)
             free = client not in self.nodes or client in self._silent
             if client is not None and client < self.num_clients and free:

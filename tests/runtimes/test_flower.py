@@ -1,0 +1,351 @@
+"""Flower's two sides without its engines: real apps and messages, carried by a Grid in memory that can be broken."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedteddi import InputError, Settings, simulate
+from fedteddi.flower import client_app, play, round_line
+from fedteddi.runtimes import flower_server
+from fedteddi.runtimes.device import Device, Holding, own_holding, scenario_holding
+from fedteddi.runtimes.flower_client import PARKED
+from fedteddi.runtimes.flower_records import settings_of
+from fedteddi.runtimes.flower_server import FlowerFleet
+from fedteddi.settings import write_settings
+from small_world import tiny_data, tiny_settings
+
+Break = Callable[[int, str], Any]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages can be made only inside a run; Flower's engines say which one it is."""
+    monkeypatch.setattr(TaskIdentity, "_run_id", 1)
+    monkeypatch.setattr(TaskIdentity, "_task_id", 1)
+    monkeypatch.setattr(TaskIdentity, "_node_id", 1)
+
+
+class MemoryGrid:
+    """Nodes in this process. `broken(client, message type)` may name a fault: silent, gone, a code, or other content."""
+
+    def __init__(self, settings: Settings, folder: Path, broken: Break = lambda *_: None) -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "tiny.toml").write_text(write_settings(settings))
+        self.broken, self.run_config = broken, {"experiment": str(folder / "tiny.toml")}
+        self.app = client_app(lambda s, number: Holding(tiny_data(), scenario_plan(s)))
+        self.contexts: dict[int, Context] = {}
+        self.waiting: dict[str, Message] = {}
+        self.sent: list[Message] = []
+        for number in range(settings.scenario.clients):
+            self.connect(100 + number, number)
+
+    def connect(self, node: int, number: Any, **config: Any) -> None:
+        node_config = {"partition-id": number, **config}
+        self.contexts[node] = Context(1, node, node_config, RecordDict(), self.run_config)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return list(self.contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return [self._push(message) for message in messages]
+
+    def _push(self, message: Message) -> str:
+        self.sent.append(message)
+        number = f"m{len(self.sent)}"
+        message.metadata.__dict__["_message_id"] = number
+        node, kind = message.metadata.dst_node_id, message.metadata.message_type
+        context = self.contexts[node]
+        fault = self.broken(node, kind)
+        if fault == "gone":
+            del self.contexts[node]
+            return ""
+        if isinstance(fault, int):
+            self.waiting[number] = Message(Error(fault, "Traceback …\nValueError: broken"), reply_to=message)
+        elif isinstance(fault, RecordDict):
+            self.waiting[number] = Message(fault, reply_to=message)
+        elif fault != "silent":
+            self.waiting[number] = self.app(message, context)
+        return number
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return [self.waiting.pop(number) for number in list(message_ids) if number in self.waiting]
+
+
+def scenario_plan(settings: Settings) -> Any:
+    from fedteddi.scenario.build import build_plan
+
+    data = tiny_data()
+    return build_plan(
+        settings.scenario, data.train_labels.numpy(), data.num_classes, len(settings.rounds), settings.seed
+    )
+
+
+def head_settings(**changes: Any) -> Settings:
+    fixed: dict[str, Any] = {"estimates__class_norm_layers": "head", "fleet__compute_s": "modelled", "evaluation__every": 1}
+    waits = {f"fleet__{name}": 0.3 for name in ("report_s", "upload_s", "class_gradients_s", "wait_s")}
+    arrival = {"frame": 1, "clients": 3, "classes": [3], "samples": 12}
+    fixed["scenario__arrivals"] = [arrival] if len(changes["rounds"]) > 1 else []
+    return tiny_settings(**fixed | waits | changes)
+
+
+def patient(**changes: Any) -> Settings:
+    """Deadlines that only a fault can miss."""
+    waits = {f"fleet__{name}": 60.0 for name in ("report_s", "upload_s", "class_gradients_s", "wait_s")}
+    return head_settings(**waits | changes)
+
+
+def silence(seconds: float, **changes: Any) -> Settings:
+    return patient(**{"fleet__report_s": seconds, "fleet__upload_s": seconds} | changes)
+
+
+@pytest.mark.parametrize("rule", ["fedteddi", "power-of-choice", "best-norm", "random"])
+def test_a_fleet_gives_the_simulators_results(rule: str, tmp_path: Path) -> None:
+    settings = patient(rounds=[1, 2])
+    lines: list[str] = []
+    mine = play(
+        MemoryGrid(settings, tmp_path), settings.changed(scheduler=rule), say=lines.append, data=tiny_data()
+    )
+    theirs = simulate(settings, scheduler=rule, data=tiny_data())
+    assert len(mine.records) == len(theirs.records) == 5
+    for one, other in zip(mine.records, theirs.records, strict=True):
+        assert one.get("clients") == other.get("clients")
+        assert one.get("bandwidth_hz", []) == pytest.approx(other.get("bandwidth_hz", []))
+        assert one["class_accuracy"] == pytest.approx(other["class_accuracy"], abs=0.051)
+        if one.get("class_norm") is not None:
+            assert one["class_norm"] == pytest.approx(other["class_norm"], rel=1e-4)
+        if one.get("gradient_std") is not None:
+            assert one["gradient_std"] == pytest.approx(other["gradient_std"], rel=1e-4)
+    assert "6 of 6 clients are there" in lines
+    assert any(line.startswith("frame 1 round 2: scheduled ") and "MHz" in line for line in lines)
+
+
+def test_a_frame_without_rounds_is_asked_for_its_mixes(tmp_path: Path) -> None:
+    """Else there would be no drift to see in the next frame."""
+    settings = patient(rounds=[0, 1])
+    mine = play(MemoryGrid(settings, tmp_path), settings, say=lambda _: None, data=tiny_data())
+    theirs = simulate(settings, data=tiny_data())
+    assert mine.records[-1]["objective"] == pytest.approx(theirs.records[-1]["objective"], rel=1e-4)
+    assert theirs.records[-1]["objective"]["drift"] != 0
+
+
+FAULTS = {
+    "silent": "no answer within 1 s",
+    "gone": "it is gone",
+    1: "its app could not be loaded",
+    2: "its app raised an error: ValueError: broken",
+    5: "it is gone",
+    77: "Flower's error 77",
+}
+
+
+@pytest.mark.parametrize("kind", ["report", "upload"])
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_who_fails_is_left_out_with_the_cause(fault: Any, kind: str, tmp_path: Path) -> None:
+    name = {"report": "train.report", "upload": "query.upload"}[kind]
+    settings = silence(1.0, rounds=[2], scheduler="random", radio__total_hz=1e9)
+    grid = MemoryGrid(settings, tmp_path, lambda node, asked: fault if (node, asked) == (102, name) else None)
+    record = play(grid, settings, say=lambda _: None, data=tiny_data())
+    first, second = record.records[1:]
+    assert first["failures"] == {"2": FAULTS[fault]}
+    assert (2 in first["clients"]) is (kind == "upload")
+    assert len(first["clients"]) == (6 if kind == "upload" else 5)
+    assert first["class_accuracy"] != record.records[0]["class_accuracy"]
+    if fault == "gone":
+        assert second["failures"] == {"2": "it is not connected"}
+    assert f"client 2 failed: {FAULTS[fault]}" in round_line(first)
+
+
+GARBAGE = {
+    "train.report": RecordDict({"report": MetricRecord({"data_counts": [1.5, -1.0]})}),
+    "query.upload": RecordDict({"upload": ArrayRecord({"vector": Array(np.array(["a", "b"]))})}),
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+@pytest.mark.parametrize("empty", [True, False])
+def test_garbage_costs_its_sender_the_round(kind: str, empty: bool, tmp_path: Path) -> None:
+    settings = patient(rounds=[1], scheduler="random", radio__total_hz=1e9)
+    sent = RecordDict() if empty else GARBAGE[kind]
+    grid = MemoryGrid(settings, tmp_path, lambda node, asked: sent if (node, asked) == (103, kind) else None)
+    record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
+    assert list(record["failures"]) == ["3"]
+    assert np.isfinite(record["balanced"])
+
+
+def test_pickled_arrays_are_not_unpickled(tmp_path: Path) -> None:
+    """An array that claims to be numpy's but holds objects is refused by numpy itself."""
+    import io
+    import pickle
+
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return Path.touch, (str(tmp_path / "boom"),)
+
+    assert pickle.dumps(Bomb())
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Bomb()], dtype=object), allow_pickle=True)
+    bad = Array(dtype="float32", shape=(1,), stype="numpy.ndarray", data=buffer.getvalue())
+    sent = RecordDict({"upload": ArrayRecord({"vector": bad})})
+    settings = patient(rounds=[1], scheduler="random", radio__total_hz=1e9)
+    kind = "query.upload"
+    grid = MemoryGrid(settings, tmp_path, lambda node, asked: sent if (node, asked) == (103, kind) else None)
+    record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
+    assert record["failures"] == {"3": "its upload cannot be read (ValueError)"}
+    assert not (tmp_path / "boom").exists()
+
+
+def test_all_gone_in_one_step_keeps_the_model_and_the_run_goes_on(tmp_path: Path) -> None:
+    settings = silence(0.5, rounds=[3], scheduler="random", radio__total_hz=1e9)
+    uploads: list[int] = []
+
+    def broken(node: int, asked: str) -> str | None:
+        uploads.extend([node] if asked == "query.upload" else [])
+        return "silent" if asked == "query.upload" and 6 < len(uploads) <= 12 else None
+
+    record = play(MemoryGrid(settings, tmp_path, broken), settings, say=lambda _: None, data=tiny_data())
+    assert len(record.records[2]["failures"]) == 6
+    assert record.records[2]["class_accuracy"] == record.records[1]["class_accuracy"]
+    assert record.records[3]["failures"] == {}
+
+
+def test_a_model_is_sent_once_and_only_for_its_round(tmp_path: Path) -> None:
+    settings = patient(rounds=[1])
+    grid = MemoryGrid(settings, tmp_path)
+    context = grid.contexts[100]
+
+    def ask(kind: str, content: RecordDict) -> RecordDict:
+        message = Message(content, 100, kind)
+        message.metadata.__dict__["_message_id"] = "m"
+        return grid.app(message, context).content
+
+    def upload(tag: str) -> RecordDict:
+        return ask("query.upload", RecordDict({"asked": ConfigRecord({"tag": tag})}))
+
+    weights = Device(settings, 0, Holding(tiny_data(), scenario_plan(settings))).runtime.engine.model.weights
+    asked = {"tag": "t", "frame": 0, "round": 1, "learning_rate": 0.1, "needs": []}
+    model = ArrayRecord({"vector": Array(weights.numpy())})
+    assert "it holds no trained model" in str(upload("t")["refused"])
+    told = ask("train.report", RecordDict({"asked": ConfigRecord(asked), "model": model}))
+    assert sum(told.metric_records["report"]["data_counts"]) == 24
+    assert "another round" in str(upload("other")["refused"])
+    sent = upload("t").array_records["upload"]["vector"].numpy()
+    assert sent.shape == tuple(weights.shape)
+    assert not np.array_equal(sent, weights.numpy())
+    assert PARKED not in context.state  # once sent, it is gone
+    assert "it holds no trained model" in str(upload("t")["refused"])
+    ask("train.report", RecordDict({"asked": ConfigRecord(asked), "model": model}))
+    after = asked | {"samples": [1] * 5, "after": True}
+    ask("query.class_gradients", RecordDict({"asked": ConfigRecord(after), "model": model}))
+    assert PARKED not in context.state  # the uploads are over
+
+
+def test_nodes_say_who_they_are(tmp_path: Path) -> None:
+    """Numbers outside the fleet are ignored; a number taken twice stays with the first until that one is silent."""
+    settings = silence(0.5, rounds=[1])
+    deaf: list[int] = []
+    broken: Break = lambda node, asked: "silent" if node in deaf and asked != "query.hello" else None  # noqa: E731
+    grid = MemoryGrid(settings, tmp_path, broken)
+    grid.connect(900, 77)
+    grid.connect(901, 2)
+    fleet = FlowerFleet(grid, settings, 6, say=lambda _: None)  # type: ignore[arg-type]
+    fleet.wait_for_clients()
+    assert fleet.nodes == {number: 100 + number for number in range(6)}
+    deaf.append(102)
+    assert set(fleet.told_mixes(None, 0)) == {0, 1, 3, 4, 5}  # type: ignore[arg-type]
+    assert set(fleet.told_mixes(None, 0)) == set(range(6))  # type: ignore[arg-type]
+    assert fleet.nodes[2] == 901
+
+
+def test_nobody_there_is_said(tmp_path: Path) -> None:
+    settings = head_settings(rounds=[1])
+    grid = MemoryGrid(settings, tmp_path)
+    grid.contexts.clear()
+    with pytest.raises(InputError, match=r"no client has connected within fleet.wait_s=0.3: start SuperNodes"):
+        play(grid, settings, say=lambda _: None, data=tiny_data())
+
+
+def test_a_node_without_a_number_says_so(tmp_path: Path) -> None:
+    settings = head_settings(rounds=[1])
+    grid = MemoryGrid(settings, tmp_path)
+    grid.connect(105, "five")
+    with pytest.raises(InputError, match=r"partition-id='five': give every node its number"):
+        grid.push_messages([Message(RecordDict(), 105, "query.hello")])
+
+
+def test_measured_values_replace_the_models(tmp_path: Path) -> None:
+    """Reports carry the measured computation time, and the link's gain where a node states one."""
+    settings = patient(rounds=[1], fleet__compute_s="measured", scheduler="random", radio__total_hz=1e9)
+    grid = MemoryGrid(settings, tmp_path)
+    grid.connect(103, 3, **{"channel-gain": 1e-3})
+    seen: dict[int, Any] = {}
+    exchange = FlowerFleet._exchange
+
+    def spy(self: FlowerFleet, request: Any) -> Any:
+        answers = exchange(self, request)
+        if request.kind == "report":
+            seen.update(answers.given)
+        return answers
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FlowerFleet, "_exchange", spy)
+        record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
+    assert all(report.compute_s > 0 for report in seen.values())
+    assert {n: report.channel_gain for n, report in seen.items() if report.channel_gain} == {3: 1e-3}
+    place = record["clients"].index(3)
+    assert record["compute_s"][place] == seen[3].compute_s
+    # So good a link needs least bandwidth by far.
+    assert record["bandwidth_hz"][place] == min(record["bandwidth_hz"])
+    grid.connect(104, 4, **{"channel-gain": -1.0})
+    with pytest.raises(InputError, match=r"channel-gain=-1.0: give a power gain above 0"):
+        grid.push_messages([Message(RecordDict({"asked": ConfigRecord({"frame": 0})}), 104, "query.mix")])
+
+
+def test_private_nodes_release_one_noisy_mix_a_frame_and_no_counts(tmp_path: Path) -> None:
+    settings = patient(rounds=[2], privacy__epsilon=0.5)
+    grid, told = MemoryGrid(settings, tmp_path), []
+    pull = grid.pull_messages
+
+    def spy(numbers: Iterable[str]) -> Iterable[Message]:
+        found = list(pull(numbers))
+        told.extend(m.content["report"] for m in found if "report" in m.content)
+        return found
+
+    grid.pull_messages = spy  # type: ignore[method-assign]
+    play(grid, settings, say=lambda _: None, data=tiny_data())
+    assert len(told) == 12
+    assert not any("data_counts" in report or "batch_counts" in report for report in told)
+    mixes = [tuple(report["released_mix"]) for report in told]
+    assert len(set(mixes)) == 6  # the same in both rounds
+    again = MemoryGrid(settings, tmp_path)
+    record_of = [tuple(mix) for mix in FlowerFleet(again, settings, 6).told_mixes(None, 0).values()]  # type: ignore[arg-type]
+    assert not set(record_of) & set(mixes)  # the noise does not follow the run's seed
+
+
+def test_settings_come_from_flowers_configuration() -> None:
+    found = settings_of({"rounds": "[0, 5]", "training.local-steps": 3, "resume": True, "out": "x", "seed": 4})
+    assert (found.rounds, found.training.local_steps, found.seed) == ([0, 5], 3, 4)
+    with pytest.raises(InputError, match=r"Flower's run configuration: unknown key .*sceduler"):
+        settings_of({"sceduler": "random"})
+
+
+def test_a_device_with_data_of_its_own() -> None:
+    data = tiny_data()
+    holding = own_holding(2, data, [np.arange(30), np.arange(20, 60)])
+    device = Device(head_settings(rounds=[1, 1]), 2, holding)
+    assert device.clients.told_mix(0, 2).tolist() == [1, 0, 0, 0, 0]
+    assert holding.plan.frames[1].counts[2].tolist() == [40, 0, 0, 0, 0]
+    with pytest.raises(InputError, match=r"client 2 holds 3 samples in frame 0, less than training.batch_size"):
+        Device(head_settings(rounds=[1]), 2, own_holding(2, data, [np.arange(3)]))
+    with pytest.raises(InputError, match="client 7 is not one of the scenario's 6"):
+        scenario_holding(head_settings(rounds=[1]), 7)
+
+
+def test_an_unreadable_refusal_is_still_a_refusal() -> None:
+    assert flower_server.refused(RecordDict({"refused": ConfigRecord()})) == "no reason that can be read"
+    assert flower_server.refused(RecordDict()) is None
