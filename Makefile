@@ -1,6 +1,6 @@
 # Two commands are enough: `make run` and `make test`. Both set up .venv on their first use.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow check optimality benchmark clean
+.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,6 +14,12 @@ help:  ## what can be made
 
 run: $(READY)  ## simulate the default experiment with FedTeddi and Random side by side (about 2 minutes)
 	@$(BIN)/fedteddi compare --scheduler fedteddi --scheduler random --out runs/first --resume
+
+flower-demo: $(READY)  ## FedTeddi on Flower's Simulation Engine: six clients, three rounds
+	@$(BIN)/python examples/flower-fashion/fleet.py simulate
+
+flower-deploy-demo: $(READY)  ## the same on a SuperLink and six SuperNodes, with TLS and node authentication
+	@$(BIN)/python examples/flower-fashion/fleet.py deploy
 
 test: check  ## the whole suite, with the checks
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2

@@ -3,8 +3,8 @@
     python fleet.py simulate [--clients 6] [--run-config 'rounds="[0, 5]" seed=1']
     python fleet.py deploy   [--clients 6] [--run-config …] [--insecure]
 
-`deploy` speaks TLS, and the SuperLink lets in only nodes whose keys were registered; certificates and keys are made on the
-spot and thrown away. Everything listens on 127.0.0.1 only. Logs of a failed start are printed.
+`deploy` speaks TLS, and the SuperLink lets in only nodes whose keys were registered; certificates and keys are made on
+the spot and thrown away. Everything listens on 127.0.0.1 only. Logs of a failed start are printed.
 """
 
 import argparse
@@ -230,9 +230,7 @@ def make_certificates(folder: Path) -> None:
             .not_valid_before(now - datetime.timedelta(minutes=5))
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-            .add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-            )
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
             )
@@ -297,7 +295,9 @@ def main() -> int:
             for number in range(options.clients):
                 fleet.start_node(number)
             how = "with TLS and node authentication" if fleet.secure else "without encryption"
-            print(f"a SuperLink and {options.clients} SuperNodes on 127.0.0.1:{fleet.port}, {how}", flush=True)
+            print(
+                f"a SuperLink and {options.clients} SuperNodes on 127.0.0.1:{fleet.port}, {how}", flush=True
+            )
         status, text = fleet.run(options.run_config, options.clients, options.timeout)
         if status or "frame " not in text:
             print(text[-4000:], file=sys.stderr)

@@ -1,8 +1,8 @@
 """FedTeddi on Flower: the two apps that a Flower project names in its pyproject.toml (docs/deploy.md).
 
-    # client_app.py                              # server_app.py
-    from fedteddi.flower import client_app       from fedteddi.flower import server_app
-    app = client_app()                           app = server_app()
+# client_app.py                              # server_app.py
+from fedteddi.flower import client_app       from fedteddi.flower import server_app
+app = client_app()                           app = server_app()
 """
 
 from collections.abc import Callable

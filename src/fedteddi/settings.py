@@ -129,7 +129,7 @@ class PrivacySettings(Section):
 
 
 class FleetSettings(Section):
-    """How long a real fleet may take, by the clock on the wall (docs/deploy.md); radio.deadline_s is a modelled clock."""
+    """How long a real fleet may take, by the clock on the wall (docs/deploy.md); radio.deadline_s is modelled."""
 
     wait_s: Positive = 60.0  # for all clients to connect, before the first round
     report_s: Positive = 120.0  # for local training and reports

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
-
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedteddi import InputError, Settings, simulate
@@ -32,13 +31,13 @@ def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class MemoryGrid:
-    """Nodes in this process. `broken(client, message type)` may name a fault: silent, gone, a code, or other content."""
+    """Nodes in this process. `broken(node, message type)` may name a fault: silent, gone, a code, other content."""
 
     def __init__(self, settings: Settings, folder: Path, broken: Break = lambda *_: None) -> None:
         folder.mkdir(exist_ok=True)
         (folder / "tiny.toml").write_text(write_settings(settings))
         self.broken, self.run_config = broken, {"experiment": str(folder / "tiny.toml")}
-        self.app = client_app(lambda s, number: Holding(tiny_data(), scenario_plan(s)))
+        self.app = client_app(lambda s, _number: Holding(tiny_data(), scenario_plan(s)))
         self.contexts: dict[int, Context] = {}
         self.waiting: dict[str, Message] = {}
         self.sent: list[Message] = []
@@ -87,7 +86,11 @@ def scenario_plan(settings: Settings) -> Any:
 
 
 def head_settings(**changes: Any) -> Settings:
-    fixed: dict[str, Any] = {"estimates__class_norm_layers": "head", "fleet__compute_s": "modelled", "evaluation__every": 1}
+    fixed: dict[str, Any] = {
+        "estimates__class_norm_layers": "head",
+        "fleet__compute_s": "modelled",
+        "evaluation__every": 1,
+    }
     waits = {f"fleet__{name}": 0.3 for name in ("report_s", "upload_s", "class_gradients_s", "wait_s")}
     arrival = {"frame": 1, "clients": 3, "classes": [3], "samples": 12}
     fixed["scenario__arrivals"] = [arrival] if len(changes["rounds"]) > 1 else []
@@ -266,7 +269,9 @@ def test_nobody_there_is_said(tmp_path: Path) -> None:
     settings = head_settings(rounds=[1])
     grid = MemoryGrid(settings, tmp_path)
     grid.contexts.clear()
-    with pytest.raises(InputError, match=r"no client has connected within fleet.wait_s=0.3: start SuperNodes"):
+    with pytest.raises(
+        InputError, match=r"no client has connected within fleet.wait_s=0.3: start SuperNodes"
+    ):
         play(grid, settings, say=lambda _: None, data=tiny_data())
 
 
@@ -328,7 +333,9 @@ def test_private_nodes_release_one_noisy_mix_a_frame_and_no_counts(tmp_path: Pat
 
 
 def test_settings_come_from_flowers_configuration() -> None:
-    found = settings_of({"rounds": "[0, 5]", "training.local-steps": 3, "resume": True, "out": "x", "seed": 4})
+    found = settings_of(
+        {"rounds": "[0, 5]", "training.local-steps": 3, "resume": True, "out": "x", "seed": 4}
+    )
     assert (found.rounds, found.training.local_steps, found.seed) == ([0, 5], 3, 4)
     with pytest.raises(InputError, match=r"Flower's run configuration: unknown key .*sceduler"):
         settings_of({"sceduler": "random"})
@@ -340,7 +347,9 @@ def test_a_device_with_data_of_its_own() -> None:
     device = Device(head_settings(rounds=[1, 1]), 2, holding)
     assert device.clients.told_mix(0, 2).tolist() == [1, 0, 0, 0, 0]
     assert holding.plan.frames[1].counts[2].tolist() == [40, 0, 0, 0, 0]
-    with pytest.raises(InputError, match=r"client 2 holds 3 samples in frame 0, less than training.batch_size"):
+    with pytest.raises(
+        InputError, match=r"client 2 holds 3 samples in frame 0, less than training.batch_size"
+    ):
         Device(head_settings(rounds=[1]), 2, own_holding(2, data, [np.arange(3)]))
     with pytest.raises(InputError, match="client 7 is not one of the scenario's 6"):
         scenario_holding(head_settings(rounds=[1]), 7)

@@ -192,7 +192,9 @@ def _gain(value: Any) -> float | None:
 
 def _keep_releases(context: Context, device: "Device") -> None:
     if device.clients.releases:
-        told = {str(frame): [float(p) for p in mix] for frame, mix in device.clients.releases.items()}
+        told: dict[str, Any] = {
+            str(frame): [float(p) for p in mix] for frame, mix in device.clients.releases.items()
+        }
         context.state[RELEASES] = MetricRecord(told)
 
 

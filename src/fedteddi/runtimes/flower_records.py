@@ -95,11 +95,9 @@ def report_records(report: Report) -> RecordDict:
 def read_report(content: RecordDict) -> Report:
     """Unpack a report; whether it makes sense is for the server's checks."""
     try:
-        told = dict(content.metric_records["report"])
-        return Report(
-            **{name: np.array(told.pop(name)) for name in COUNTS if name in told},
-            **{name: told.pop(name) for name in NUMBERS if name in told},
-        )
+        told = content.metric_records["report"]
+        parts: dict[str, Any] = {name: np.array(told[name]) for name in COUNTS if name in told}
+        return Report(**parts | {name: told[name] for name in NUMBERS if name in told})
     except Exception as error:
         raise BadAnswerError(f"its report cannot be read ({type(error).__name__})") from None
 
@@ -140,4 +138,3 @@ def refused(content: RecordDict) -> str | None:
         return str(content.config_records["refused"]["why"])[:200]
     except Exception:
         return "no reason that can be read"
-

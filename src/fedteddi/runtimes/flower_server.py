@@ -1,7 +1,8 @@
 """The server's side of a fleet: what the simulator's rounds ask goes to real nodes, through Flower's Grid.
 
-Flower's own strategies choose clients before training; FedTeddi chooses after. So this asks in three steps: everyone trains and reports, the scheduled upload, everyone sends class gradients. Every step has a deadline on the
-wall, and whoever does not answer in time is left out of the round, with the cause.
+Flower's own strategies choose clients before training; FedTeddi chooses after. So this asks in three steps: everyone
+trains and reports, the scheduled upload, everyone sends class gradients. Every step has a deadline on the wall, and
+whoever does not answer in time is left out of the round, with the cause.
 """
 
 import time
@@ -58,7 +59,9 @@ class FlowerFleet:
         self.session = uuid.uuid4().hex  # a resumed server must not be given models of its former life
         self._waited = False
         self._known: set[int] = set()  # nodes that have said who they are
-        self._silent: set[int] = set()  # clients that failed to answer last time: another node may take their place
+        self._silent: set[int] = (
+            set()
+        )  # clients that failed to answer last time: another node may take their place
 
     def wait_for_clients(self) -> None:
         """Wait until all clients are there, or for as long as the settings allow; nobody at all is an error."""
@@ -73,7 +76,9 @@ class FlowerFleet:
         if not self.nodes:
             raise InputError(f"no client has connected within fleet.wait_s={wait_s:g}: start SuperNodes")
         if missing:
-            self.say(f"not there after {wait_s:g} s, and left out until they come: {', '.join(map(str, missing))}")
+            self.say(
+                f"not there after {wait_s:g} s, and left out until they come: {', '.join(map(str, missing))}"
+            )
 
     def exchange(self, asked: "Asked") -> list[Answers]:
         """Put the request of a run to its clients."""
@@ -82,7 +87,9 @@ class FlowerFleet:
     def told_mixes(self, clients: "Clients", frame: int) -> dict[int, np.ndarray]:  # noqa: ARG002
         """Ask everyone for the class mix of a frame that has no rounds."""
         asked = RecordDict({"asked": ConfigRecord({"frame": frame})})
-        given, _ = self._ask(MIX, dict.fromkeys(range(self.num_clients), asked), _read_mix, self._limit("report"))
+        given, _ = self._ask(
+            MIX, dict.fromkeys(range(self.num_clients), asked), _read_mix, self._limit("report")
+        )
         classes = {len(mix) for mix in given.values()}
         return given if len(classes) <= 1 else {}
 
@@ -92,7 +99,9 @@ class FlowerFleet:
         if request.kind == "class_gradients":
             for content in contents.values():  # before a frame's first uploads the round is numbered 0
                 content.config_records["asked"]["after"] = request.round > 0
-        read = {"report": _read_report, "upload": _read_upload, "class_gradients": _read_gradients}[request.kind]
+        read = {"report": _read_report, "upload": _read_upload, "class_gradients": _read_gradients}[
+            request.kind
+        ]
 
         def answer(content: RecordDict) -> Any:
             return read(content, request.weights)
@@ -189,7 +198,6 @@ class FlowerFleet:
     def _lose(self, client: int) -> None:
         node = self.nodes.pop(client, None)
         self._known.discard(-1 if node is None else node)
-
 
 
 def _read_number(content: RecordDict) -> int | None:
