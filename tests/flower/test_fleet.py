@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -17,7 +18,7 @@ import pytest
 from fedteddi import Settings, simulate
 from fedteddi.laboratory import Laboratory
 from fedteddi.plugins import load_object
-from fedteddi.protocol.messages import Answers
+from fedteddi.protocol.messages import Answers, Request
 from fedteddi.runtimes.flower_records import settings_of
 from fedteddi.runtimes.in_process import Asked, InProcess
 
@@ -92,25 +93,29 @@ def weights_of_start(settings: Settings) -> Any:
 class Losing(InProcess):
     """Loses the answers of some clients at some steps, as the broken fleet does."""
 
-    lost: dict[tuple[str, int], dict[int, str]]
+    def __init__(self, *world: Any) -> None:
+        super().__init__(*world)
+        self.lost: set[tuple[str, int, int]] = set()  # step, round, client
 
     def exchange(self, asked: Asked) -> list[Answers]:
         found = super().exchange(asked)
         return [self._without(answers, request) for answers, (_, request) in zip(found, asked, strict=True)]
 
-    def _without(self, answers: Answers, request: Any) -> Answers:
-        lost = self.lost.get((request.kind, request.round), {})
-        given = {client: answer for client, answer in answers.given.items() if client not in lost}
-        return Answers(given, {client: why for client, why in lost.items() if client in request.clients})
+    def _without(self, answers: Answers, request: Request) -> Answers:
+        gone = {n for n in request.clients if (request.kind, request.round, n) in self.lost}
+        given = {client: answer for client, answer in answers.given.items() if client not in gone}
+        return Answers(given, dict.fromkeys(gone, "lost"))
 
 
-# What the test does to the fleet before a step, and what the record says afterwards.
-FAULTS: dict[tuple[str, int], dict[int, str]] = {
-    ("upload", 2): {1: "no answer within 12 s"},  # killed between report and upload
-    ("report", 4): {3: "no answer within 25 s"},  # answers late
-    ("report", 5): {0: "its app raised an error"},
-    ("upload", 6): {2: "it refused: it holds no trained model"},  # restarted between report and upload
-    ("upload", 7): dict.fromkeys(range(4), "no answer within 12 s"),  # all killed
+# Deadlines that a machine with busy cores keeps, too, if nothing is broken.
+REPORT_S, UPLOAD_S = 60, 30
+# What the test does to the fleet in a round, and what the record must say of whom.
+FAULTS: dict[int, dict[int, str]] = {
+    2: {1: f"no answer within {UPLOAD_S} s"},  # killed between report and upload
+    4: {3: f"no answer within {REPORT_S} s"},  # answers late
+    5: {0: "its app raised an error: .*the instrument is broken"},
+    6: {2: "it refused: it holds no trained model"},  # restarted between report and upload
+    7: dict.fromkeys(range(4), f"no answer within {UPLOAD_S} s|it is gone"),  # all killed
 }
 LAST = 8
 
@@ -127,7 +132,8 @@ def test_faults_on_real_processes(launcher: ModuleType, tmp_path: Path) -> None:
     for name in holds:
         (stage / f"{name}.hold").touch()
     # So much bandwidth that everyone who reports is scheduled.
-    config = f"out='{out}' rounds='[{LAST}]' radio.total_hz=1e9 fleet.report_s=25.0 fleet.upload_s=12.0"
+    config = f"out='{out}' rounds='[{LAST}]' radio.total_hz=1e9"
+    config += f" fleet.report_s={REPORT_S}.0 fleet.upload_s={UPLOAD_S}.0"
     with launcher.Fleet(tmp_path, simulate=False, app=APP) as fleet:
         fleet.start_superlink()
         for number in range(4):
@@ -157,7 +163,7 @@ def test_faults_on_real_processes(launcher: ModuleType, tmp_path: Path) -> None:
             fleet.start_node(1)
             fleet.wait_for_node(1, starts=2)
         with held("report-4"):
-            (stage / "late-3").write_text("35")
+            (stage / "late-3").write_text(str(REPORT_S + 10))
         with held("report-5"):
             (stage / "late-3").unlink()
             (stage / "raise-0").touch()
@@ -177,24 +183,24 @@ def test_faults_on_real_processes(launcher: ModuleType, tmp_path: Path) -> None:
         status, text = fleet.wait_for_run(running, STEP_S, show=False)
     assert status == 0, text[-3000:]
 
+    found = written(out / "random")
+    assert [record["round"] for record in found] == list(range(LAST + 1))
+    for record in found:
+        failures = record.get("failures", {})
+        wanted = FAULTS.get(record["round"], {})
+        assert {int(client) for client in failures} == set(wanted), (record["round"], failures)
+        for client, why in wanted.items():
+            assert re.match(why, failures[str(client)])
+    # α renormalised over what arrived: the models are those of a simulation that loses the same answers.
     settings = app_settings(rounds=[LAST], radio__total_hz=1e9)
     laboratory = Laboratory(settings)
     losing = Losing(laboratory.engine, laboratory.data)
-    losing.lost = FAULTS
+    for record in found[1:]:
+        for client in map(int, record["failures"]):
+            losing.lost.add(("upload" if client in record["clients"] else "report", record["round"], client))
     expected = simulate(settings, scheduler="random", runtime=losing)
-    found = written(out / "random")
-    assert [record["round"] for record in found] == list(range(LAST + 1))
     for mine, theirs in zip(found, expected.records, strict=True):
-        failures = mine.get("failures", {})
-        number = mine["round"]
-        causes: dict[int, str] = {}
-        for (_, at), lost in FAULTS.items():
-            causes |= lost if at == number else {}
-        assert {int(client) for client in failures} == set(causes), failures
-        for client, why in causes.items():
-            assert failures[str(client)].startswith(why)
         assert mine.get("clients") == theirs.get("clients")
-        # α renormalised over what arrived: the model is that of a simulation that loses the same answers.
         assert mine["class_accuracy"] == pytest.approx(theirs["class_accuracy"], abs=0.051)
     assert found[7]["class_accuracy"] == found[6]["class_accuracy"]  # nothing arrived: the old model is kept
     assert found[8]["class_accuracy"] != found[7]["class_accuracy"]
