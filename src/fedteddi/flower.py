@@ -8,8 +8,11 @@ app = client_app()                           app = server_app()
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
+try:
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}: pip install 'fedteddi[flower]'", name=error.name) from None
 
 from fedteddi.runtimes.flower_client import client_app
 from fedteddi.runtimes.flower_records import settings_of

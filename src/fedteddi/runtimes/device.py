@@ -28,7 +28,8 @@ class Holding:
 
     data: Dataset
     plan: Plan  # only this device's part is looked at
-    channel_gain: Callable[[], float] | None = None  # measured now, as a power gain; None: the server's model
+    # Measures the link now, as a power gain. Without it, or where it answers None, the server's model counts.
+    channel_gain: Callable[[], float | None] | None = None
 
 
 def scenario_holding(settings: Settings, number: int, data_dir: str | Path | None = None) -> Holding:
@@ -45,7 +46,7 @@ def own_holding(
     number: int,
     data: Dataset,
     held: Sequence[np.ndarray],
-    channel_gain: Callable[[], float] | None = None,
+    channel_gain: Callable[[], float | None] | None = None,
 ) -> Holding:
     """Return what a device with data of its own has: `held[l]` are the places in its training images in frame l."""
     labels, nothing = data.train_labels.numpy(), np.zeros(0, dtype=np.int64)
