@@ -123,8 +123,11 @@ class Cluster:
         A group whose worker dies is played again, at most twice. Whatever ends this early ends the workers too.
         """
         ray, names = self._ray, list(groups)
-        remote = ray.remote(**self._asks, max_retries=0, max_calls=1)(_in_worker)
-        board, kept, home = ray.remote(num_cpus=0)(_Board).remote(), ray.put(shared), Home.of_this_process()
+        # Said here too, for a Ray that was there before us.
+        with_code = {"runtime_env": {"env_vars": _worker_environment()}}
+        remote = ray.remote(**self._asks, **with_code, max_retries=0, max_calls=1)(_in_worker)
+        board = ray.remote(num_cpus=0, **with_code)(_Board).remote()
+        kept, home = ray.put(shared), Home.of_this_process()
 
         def begin(number: int) -> Any:
             return remote.remote(play, home, number, kept, groups[names[number]], board)
