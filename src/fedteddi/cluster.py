@@ -351,7 +351,7 @@ def _remedy(address: str) -> str:
     if address == "auto":
         return "start Ray on this machine with 'ray start --head', or name an address"
     if address.startswith("ray://"):
-        return "is that the port of Ray's client (10001, unless it was chosen), with the same versions of Ray and Python?"
+        return "is that the port of Ray's client (10001 unless chosen), with the same versions of Ray and Python?"
     return "is this machine a node of it, with the same versions of Ray and Python? If not a node, use ray://HOST:10001"
 
 
