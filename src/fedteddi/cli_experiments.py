@@ -2,9 +2,10 @@
 
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fedteddi.cli_data import DataDir
 from fedteddi.cli_progress import watching
@@ -41,11 +42,41 @@ Changes = Annotated[
     typer.Option("--set", help="Another setting, such as radio.deadline_s=1.2.", metavar="KEY=VALUE"),
 ]
 
+RAY = "--ray"
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        RAY,
+        metavar="[ADDRESS]",
+        help="Spread the runs over the Ray cluster at HOST:PORT, ray://HOST:PORT or auto (one on this machine); without"
+        " an address over this machine's cores or GPUs.",
+    ),
+]
+
+
+class RayCommand(TyperCommand):
+    """A command that takes `--ray` alone for `--ray local`: typer knows no option whose value may be left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Add the value where it was left out."""
+        return super().parse_args(ctx, with_local_ray(args))
+
+
+def with_local_ray(words: list[str]) -> list[str]:
+    """Return a command's words with `local` after every `--ray` that another option or nothing follows."""
+    options = words[: words.index("--")] if "--" in words else words
+    filled: list[str] = []
+    for place, word in enumerate(options):
+        filled.append(word)
+        if word == RAY and (place + 1 == len(options) or options[place + 1].startswith("-")):
+            filled.append("local")
+    return filled + words[len(options) :]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(run)
-    app.command()(compare)
+    app.command(cls=RayCommand)(compare)
     app.command()(report)
     app.command()(scenario)
 
@@ -107,6 +138,7 @@ def compare(
     time_limit: TimeLimit = None,
     changes: Changes = None,
     data_dir: DataDir = None,
+    ray: Ray = None,
 ) -> None:
     """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
 
@@ -128,6 +160,7 @@ def compare(
             time_limit_s=time_left(time_limit),
             watch=watch,
             data_dir=data_dir,
+            ray=ray,
         )
     nothing_left = len(study.failures) == len(study.runs)
     if study.unfinished or nothing_left:

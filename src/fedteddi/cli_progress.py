@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fedteddi.terminal import PLAIN_LINE_EVERY_S, err, progress_bar
+from fedteddi.terminal import PLAIN_LINE_EVERY_S, err, progress_bar, say
 
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress, Watch
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 def watching() -> "Iterator[Watch]":
     """Show progress on stderr, and in the end what the time went into."""
     spent: dict[str, float] = {}
+    said: list[str] = []
     with _progress() as show:
 
         def watch(state: "Progress") -> None:
             spent.update(state.seconds)
+            for sentence in state.news[len(said) :]:
+                said.append(sentence)
+                say("warning", sentence)
             show(state)
 
         yield watch

@@ -4,16 +4,19 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from fedteddi.checkpoint import load_checkpoint, save_checkpoint, save_failure
+from fedteddi.cluster import POLL_S, Cluster, Tell, connected, cut
 from fedteddi.errors import InputError
 from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset, load_dataset
-from fedteddi.results.folder import RunFolder, check_out, locked
+from fedteddi.results.folder import Failure, RunFolder, check_out, check_shared, locked
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.run import Run
@@ -38,6 +41,7 @@ class Progress:
     rounds_in_all: int
     runs: tuple[Run, ...]
     seconds: dict[str, float]  # what they went into so far: training, estimates, evaluation, the rest
+    news: tuple[str, ...] = ()  # all that the user should know by now, such as that a worker died
 
 
 Watch = Callable[[Progress], None]
@@ -88,11 +92,13 @@ def compare(
     time_limit_s: float | None = None,
     watch: Watch | None = None,
     data_dir: str | Path | None = None,
+    ray: str | None = None,
     **changes: Any,
 ) -> Study:
     """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches.
 
-    A run that diverges ends there (`study.failures`); the others go on.
+    A run that diverges ends there (`study.failures`); the others go on. `ray` spreads the runs over a Ray cluster
+    (docs/cluster.md): its address, or "local" to start one on this machine.
     """
     base = (settings or Settings()).changed(**changes)
     rules, numbers = list(dict.fromkeys(schedulers)), list(dict.fromkeys(seeds))
@@ -104,9 +110,19 @@ def compare(
             raise InputError(
                 f"two runs would both be called {name}: give your schedulers different class names"
             )
-    return _play(
-        list(each.values()), data, device, out, resume, time_limit_s, watch, one=False, data_dir=data_dir
-    )
+    with connected(ray, device) if ray is not None else nullcontext() as cluster:
+        return _play(
+            list(each.values()),
+            data,
+            device,
+            out,
+            resume,
+            time_limit_s,
+            watch,
+            one=False,
+            data_dir=data_dir,
+            cluster=cluster,
+        )
 
 
 def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
@@ -159,6 +175,7 @@ def _play(
     one: bool,
     data_dir: str | Path | None = None,
     runtime: Exchange | None = None,
+    cluster: Cluster | None = None,
 ) -> Study:
     if not each:
         raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
@@ -174,27 +191,46 @@ def _play(
         check_out(folder, resume=resume, one=one)
     if data is None:
         data = load_dataset(each[0].dataset, data_dir)
-    laboratory = Laboratory(each[0], data, device, runtime)
+    # With a cluster, this process only finds out whether all is well.
+    laboratory = Laboratory(each[0], data, device if cluster is None else "cpu", runtime)
     # All before the folder is made: if something is wrong, nothing is left behind.
     runs = [laboratory.new_run(settings) for settings in each]
     try:
-        with locked(folder) if folder is not None else nullcontext():
-            try:
-                if folder is not None:
-                    for run in runs:
-                        own = folder if one else folder / run_name(run.settings)
-                        _attach(run, RunFolder(own), laboratory)
-                _advance_all(laboratory, runs, stop_at, watch)
-            finally:
-                for run in runs:
-                    if run.folder is not None:
-                        run.folder.close()
+        with locked(folder) if folder is not None else nullcontext() as holder:
+            if cluster is not None:
+                _play_spread(cluster, laboratory.data, runs, folder, holder, stop_at, watch)
+            else:
+                _play_here(laboratory, runs, folder, stop_at, watch, one)
     except OSError as error:  # such as a full disk
-        raise InputError(
-            f"{folder or 'a file'} could not be written ({error.strerror or error}): what was written before is kept;"
-            " make room and repeat with --resume"
-        ) from None
+        raise _unwritable(folder, error) from None
     return Study(tuple(_record(run) for run in runs))
+
+
+def _unwritable(folder: Path | None, error: OSError) -> InputError:
+    return InputError(
+        f"{folder or 'a file'} could not be written ({error.strerror or error}): what was written before is kept;"
+        " make room and repeat with --resume"
+    )
+
+
+def _play_here(
+    laboratory: Laboratory,
+    runs: list[Run],
+    folder: Path | None,
+    stop_at: float | None,
+    watch: Watch | None,
+    one: bool = False,
+) -> None:
+    try:
+        if folder is not None:
+            for run in runs:
+                own = folder if one else folder / run_name(run.settings)
+                _attach(run, RunFolder(own), laboratory)
+        _advance_all(laboratory, runs, stop_at, watch)
+    finally:
+        for run in runs:
+            if run.folder is not None:
+                run.folder.close()
 
 
 def _record(run: Run) -> RunRecord:
@@ -258,3 +294,138 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
             watch(Progress(sum(run.state.rounds_done for run in runs), in_all, tuple(runs), spent))
     for run in started:
         save_checkpoint(run)
+
+
+# --- on a cluster (docs/cluster.md)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that one worker plays in lock-step."""
+
+    each: list[Settings]
+    device: str
+    folder: Path | None  # of all runs, with what its lock says
+    holder: str | None
+    stop_at: float | None  # of time.time(): clocks of other machines count from elsewhere
+
+
+@dataclass(frozen=True)
+class Account:
+    """How far one run is, as its worker tells it."""
+
+    frame: int
+    round: int
+    rounds_done: int
+    records: list[dict[str, Any]] = field(repr=False)
+    finished: bool
+    failure: Failure | None
+
+    @classmethod
+    def of(cls, run: Run, records: list[dict[str, Any]]) -> "Account":
+        """Give account of a run, with some of its records."""
+        state = run.state
+        return cls(state.frame, state.round, state.rounds_done, records, run.finished, run.failure)
+
+    def take_over(self, run: Run) -> None:
+        """Show in a run of this process what became of it elsewhere."""
+        run.state.frame, run.state.round, run.state.rounds_done = self.frame, self.round, self.rounds_done
+        run.records, run.finished, run.failure = self.records, self.finished, self.failure
+
+
+def _play_spread(
+    cluster: Cluster,
+    data: Dataset,
+    runs: list[Run],
+    folder: Path | None,
+    holder: str | None,
+    stop_at: float | None,
+    watch: Watch | None,
+) -> None:
+    """Let a cluster's workers play the runs in groups, and take over what they tell and answer."""
+    over = [(found := _found(run, folder)) is not None and (found.finished or found.failure) for run in runs]
+    numbers = cut([run.settings.seed for run in runs], [bool(done) for done in over], cluster.places)
+    groups = [[runs[number] for number in group] for group in numbers]
+    own = None if folder is None else folder.resolve()
+    until = None if stop_at is None else time.time() + stop_at - time.monotonic()
+    started_at, in_all = time.monotonic(), sum(sum(run.settings.rounds) for run in runs)
+
+    def look(told: dict[int, tuple[list[Account], dict[str, float]]], news: list[str]) -> None:
+        spent: dict[str, float] = {}
+        for number, (accounts, seconds) in told.items():
+            for run, account in zip(groups[number], accounts, strict=True):
+                account.take_over(run)
+            for purpose, value in seconds.items():
+                spent[purpose] = spent.get(purpose, 0.0) + value
+        if watch is not None:
+            # All groups' shares, of the time that passes here.
+            passed, total = time.monotonic() - started_at, sum(spent.values())
+            spent = {purpose: passed * value / total for purpose, value in spent.items() if total}
+            watch(
+                Progress(sum(run.state.rounds_done for run in runs), in_all, tuple(runs), spent, tuple(news))
+            )
+
+    asked = {
+        _group_name(number, groups): Group(
+            [run.settings for run in group], cluster.device, own, holder, until
+        )
+        for number, group in enumerate(groups)
+    }
+    answers = cluster.spread(_play_group, data, asked, look, until)
+    for group, accounts in zip(groups, answers, strict=True):
+        for place, run in enumerate(group):
+            if accounts is not None:
+                accounts[place].take_over(run)
+            elif (
+                found := _found(run, folder)
+            ) is not None:  # not begun in time; what there was is still there
+                run.records, run.finished, run.failure = list(found.records), found.finished, found.failure
+
+
+def _group_name(number: int, groups: list[list[Run]]) -> str:
+    names = [run_name(run.settings) for run in groups[number]]
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return f"group {number + 1} of {len(groups)} ({', '.join(names[:2])}{more})"
+
+
+def _found(run: Run, folder: Path | None) -> RunRecord | None:
+    """Return what a folder holds of a run; nothing if that cannot be read, which its worker will say."""
+    if folder is None:
+        return None
+    try:
+        return read_run(folder / run_name(run.settings))
+    except InputError:
+        return None
+
+
+def _play_group(data: Dataset, group: Group, tell: Tell) -> list[Account]:
+    """Play runs in lock-step in a cluster's worker; return what became of each."""
+    if group.device == "cpu":
+        torch.set_num_threads(1)  # a core each; and rounding depends on it
+    stop_at = None if group.stop_at is None else time.monotonic() + group.stop_at - time.time()
+    laboratory = Laboratory(group.each[0], data, group.device)
+    runs = [laboratory.new_run(settings) for settings in group.each]
+    told_at = 0.0
+
+    def report(state: Progress) -> None:
+        nonlocal told_at
+        if time.monotonic() - told_at >= POLL_S or state.rounds_done == state.rounds_in_all:
+            told_at = time.monotonic()
+            tell(([Account.of(run, _last_records(run)) for run in runs], state.seconds))
+
+    with ExitStack() as locks:
+        if group.folder is not None:
+            check_shared(group.folder, group.holder or "")
+            for run in runs:  # one that was given up but lives on must not write beside its successor
+                locks.enter_context(locked(group.folder / run_name(run.settings)))
+        try:
+            _play_here(laboratory, runs, group.folder, stop_at, report)
+        except OSError as error:
+            raise _unwritable(group.folder, error) from None
+    return [Account.of(run, run.records) for run in runs]
+
+
+def _last_records(run: Run) -> list[dict[str, Any]]:
+    """Return what tells how far a run is: its last round at which it was judged, and its last round."""
+    judged = [record for record in run.records[:-1] if "balanced" in record]
+    return [*judged[-1:], *run.records[-1:]]

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,11 +22,14 @@ PACKAGES = ("fedteddi", "numpy", "scipy", "torch")
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; the lock goes with the process, however it ends."""
+def locked(folder: Path) -> Iterator[str]:
+    """Hold a folder for this process; the lock goes with the process, however it ends.
+
+    Yields what is written into the lock: whoever reads the same there sees the same folder (`check_shared`).
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
+        file = (folder / ".lock").open("a")  # not "w": it may be another's
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written ({error.strerror}): choose another with --out"
@@ -37,7 +41,25 @@ def locked(folder: Path) -> Iterator[None]:
             raise InputError(
                 f"{folder} is in use by another process: wait for it, or choose another --out"
             ) from None
-        yield
+        holder = f"{platform.node()} {os.getpid()} {uuid.uuid4()}"
+        file.truncate(0)
+        file.write(holder)
+        file.flush()
+        os.fsync(file.fileno())
+        yield holder
+
+
+def check_shared(folder: Path, holder: str) -> None:
+    """Refuse to write for the holder of a lock into another folder than the one it holds."""
+    try:
+        found = (folder / ".lock").read_text(encoding="utf-8")
+    except OSError:
+        found = ""
+    if found != holder:
+        raise InputError(
+            f"the node {platform.node()} does not share the folder {folder} with the machine of this command:"
+            " choose an --out on a file system that all nodes of the cluster share"
+        )
 
 
 def write_atomically(path: Path, content: bytes) -> None:
