@@ -24,7 +24,9 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_DISABLE_IMPORT_WARNING": "1",
+    # Ray asks nobody for a password and listens on all interfaces, unless it believes that it cannot have other nodes.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_ADDRESS": "local",  # a Ray of its own, whatever else runs on this machine
     "PYTHONUNBUFFERED": "1",
 }
 START_S, STOP_S = 60.0, 10.0
