@@ -24,6 +24,7 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ADDRESS": "local",  # a Ray of our own, also where somebody else's runs on this machine
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "PYTHONUNBUFFERED": "1",
 }
