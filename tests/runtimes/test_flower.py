@@ -14,7 +14,7 @@ from fedteddi.flower import client_app, play, round_line
 from fedteddi.runtimes import flower_server
 from fedteddi.runtimes.device import Device, Holding, own_holding, scenario_holding
 from fedteddi.runtimes.flower_client import PARKED
-from fedteddi.runtimes.flower_records import settings_of
+from fedteddi.runtimes.flower_records import refused, settings_of
 from fedteddi.runtimes.flower_server import FlowerFleet
 from fedteddi.settings import write_settings
 from small_world import tiny_data, tiny_settings
@@ -217,6 +217,21 @@ def test_all_gone_in_one_step_keeps_the_model_and_the_run_goes_on(tmp_path: Path
     assert record.records[3]["failures"] == {}
 
 
+def test_a_device_may_refuse_a_run(tmp_path: Path) -> None:
+    def holding(settings: Settings, number: int) -> Holding:
+        if number == 1 and not 0 < settings.privacy.epsilon <= 1:
+            raise InputError(f"privacy.epsilon={settings.privacy.epsilon:g} is not what this device accepts")
+        return Holding(tiny_data(), scenario_plan(settings))
+
+    settings = patient(rounds=[2])
+    grid = MemoryGrid(settings, tmp_path)
+    grid.app = client_app(holding)
+    run = play(grid, settings, say=lambda _: None, data=tiny_data())
+    for record in run.records[1:]:
+        assert record["failures"]["1"] == "it refused: privacy.epsilon=0 is not what this device accepts"
+        assert 1 not in record["clients"]
+
+
 def test_a_model_is_sent_once_and_only_for_its_round(tmp_path: Path) -> None:
     settings = patient(rounds=[1])
     grid = MemoryGrid(settings, tmp_path)
@@ -307,8 +322,9 @@ def test_measured_values_replace_the_models(tmp_path: Path) -> None:
     # So good a link needs least bandwidth by far.
     assert record["bandwidth_hz"][place] == min(record["bandwidth_hz"])
     grid.connect(104, 4, **{"channel-gain": -1.0})
-    with pytest.raises(InputError, match=r"channel-gain=-1.0: give a power gain above 0"):
-        grid.push_messages([Message(RecordDict({"asked": ConfigRecord({"frame": 0})}), 104, "query.mix")])
+    asked = Message(RecordDict({"asked": ConfigRecord({"frame": 0})}), 104, "query.mix")
+    (answer,) = grid.pull_messages(grid.push_messages([asked]))
+    assert "channel-gain=-1.0: give a power gain above 0" in str(refused(answer.content))
 
 
 def test_private_nodes_release_one_noisy_mix_a_frame_and_no_counts(tmp_path: Path) -> None:

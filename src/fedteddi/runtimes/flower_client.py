@@ -7,7 +7,7 @@ round, and, with privacy on, each frame's noisy release.
 
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +48,7 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         return _reply(message, RecordDict({"client": ConfigRecord({"number": _number(context)})}))
 
     @app.query("mix")
+    @_or_refuse
     def mix(message: Message, context: Context) -> Message:
         """Tell the class mix of a frame that has no rounds."""
         device = _device(context, holding)
@@ -56,6 +57,7 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         return _reply(message, RecordDict({"mix": MetricRecord({"mix": [float(share) for share in told]})}))
 
     @app.train("report")
+    @_or_refuse
     def report(message: Message, context: Context) -> Message:
         """Train, park the model, and report."""
         _forget(context)
@@ -80,6 +82,7 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         return _reply(message, sent)
 
     @app.query("class_gradients")
+    @_or_refuse
     def class_gradients(message: Message, context: Context) -> Message:
         """Send sums of gradients at the server's model."""
         asked = _asked(message)
@@ -90,6 +93,19 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         return _reply(message, gradient_records(device.class_gradients(request)))
 
     return app
+
+
+def _or_refuse(answer: Callable[[Message, Context], Message]) -> Callable[[Message, Context], Message]:
+    """Make what a device cannot or will not do an answer: the server records its sentence."""
+
+    @wraps(answer)
+    def answered(message: Message, context: Context) -> Message:
+        try:
+            return answer(message, context)
+        except InputError as error:
+            return _reply(message, refusal(str(error)))
+
+    return answered
 
 
 def _reply(message: Message, content: RecordDict) -> Message:
