@@ -8,14 +8,18 @@ the spot and thrown away. Everything listens on 127.0.0.1 only. Logs of a failed
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
+
+from fedteddi.flower import FINISHED
 
 APP = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
@@ -30,6 +34,7 @@ QUIET = {
     "PYTHONUNBUFFERED": "1",
 }
 START_S, STOP_S = 60.0, 10.0
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Fleet:
@@ -137,10 +142,11 @@ class Fleet:
         while True:
             ended = running.poll() is not None
             text = self.log("run")
-            for line in text[shown:].splitlines() if show else []:
-                if line.startswith(("frame ", "not there")) or " clients are there" in line:
+            whole = text.rfind("\n") + 1  # a line may be half written
+            for line in text[shown:whole].splitlines() if show else []:
+                if line.startswith(("frame ", "not there", FINISHED)) or " clients are there" in line:
                     print(line, flush=True)
-            shown = len(text)
+            shown = max(shown, whole)
             if ended:
                 return running.wait(), text
             if time.monotonic() > until:
@@ -148,20 +154,23 @@ class Fleet:
             time.sleep(0.3)
 
     def stop(self) -> None:
-        """Stop what was started: ask first, then insist. Children of ours share our process groups, nobody else."""
-        alive = [*self.others, *self.nodes.values()] + ([self.superlink] if self.superlink else [])
+        """Stop what was started, and what that has started: ask first, then insist. Nothing may interrupt it."""
+        before = {sign: signal.signal(sign, signal.SIG_IGN) for sign in STOPPING} if _main_thread() else {}
+        started = [*self.others, *self.nodes.values()] + ([self.superlink] if self.superlink else [])
+        # Flower puts some of its processes into groups of their own: so they are found by who started them.
+        family = {pid for process in started for pid in (process.pid, *descendants(process.pid))}
         for how in (signal.SIGTERM, signal.SIGKILL):
-            for process in alive:
-                try:
-                    os.killpg(process.pid, how)
-                except ProcessLookupError:
-                    continue
+            for pid in family:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, how)
             until = time.monotonic() + STOP_S
-            for process in alive:
-                try:
-                    process.wait(max(0.1, until - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    continue
+            while time.monotonic() < until and any(alive(pid) for pid in family):
+                for process in started:
+                    process.poll()
+                family |= {child for pid in family for child in descendants(pid)}
+                time.sleep(0.1)
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
 
     def log(self, name: str) -> str:
         """Return what a process has printed."""
@@ -192,6 +201,33 @@ class Fleet:
                     return
             time.sleep(0.2)
         raise RuntimeError(f"{name} does not listen:\n{self.log(name)[-3000:]}")
+
+
+def _main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have started."""
+    parents: dict[int, list[int]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            parents.setdefault(int(fields[1]), []).append(int(file.parent.name))
+    found, waiting = [], [pid]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process runs; one that has ended and waits to be noticed does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def free_port() -> int:
@@ -287,7 +323,8 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds until the run is given up")
     options = parser.parse_args()
     simulate = options.engine == "simulate"
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `with` stops the others
+    for sign in (signal.SIGTERM, signal.SIGHUP):  # so that `with` stops the others
+        signal.signal(sign, lambda number, _: sys.exit(128 + number))
     with (
         tempfile.TemporaryDirectory(prefix="fleet-") as folder,
         Fleet(Path(folder), simulate=simulate, secure=not simulate and not options.insecure) as fleet,
@@ -301,7 +338,7 @@ def main() -> int:
                 f"a SuperLink and {options.clients} SuperNodes on 127.0.0.1:{fleet.port}, {how}", flush=True
             )
         status, text = fleet.run(options.run_config, options.clients, options.timeout)
-        if status or "frame " not in text:
+        if status or FINISHED not in text:  # flwr itself does not say how a run ended
             print(text[-4000:], file=sys.stderr)
             return status or 1
     print("all processes stopped")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["client_app", "play", "server_app"]
 
+FINISHED = "all rounds are done"
+
 
 def server_app() -> ServerApp:
     """Make the ServerApp: it plays the experiment of Flower's run configuration and prints every round's schedule.
@@ -53,6 +55,10 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
     from fedteddi.runtimes.flower_server import FlowerFleet
 
     fleet = FlowerFleet(grid, settings, settings.scenario.clients, say)
+    if settings.estimates.class_norm_layers == "all":
+        say(
+            "whole gradients travel, one for every class: estimates.class_norm_layers = head sends the last layer's"
+        )
     told: list[int] = []
 
     def watch(progress: "Progress") -> None:
@@ -61,7 +67,9 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
             told.append(record["round"])
             say(round_line(record))
 
-    return simulate(settings, runtime=fleet, watch=watch, **more)
+    record = simulate(settings, runtime=fleet, watch=watch, **more)
+    say(FINISHED if record.finished else "stopped in time; go on with resume=true")
+    return record
 
 
 def round_line(record: dict[str, Any]) -> str:

@@ -115,7 +115,13 @@ class Laboratory:
 
     def _rounds(self, runs: list[Run]) -> list[RoundFacts | DivergedError]:
         """Play one round of every run; what they ask at the same time is answered together."""
-        rounds = [server_round(run.state, run.settings, run.rule, run.world, self.model.bits) for run in runs]
+        head = self.model.head
+        rounds = [
+            server_round(
+                run.state, run.settings, run.rule, run.world, self.model.bits, head.stop - head.start
+            )
+            for run in runs
+        ]
         asking: dict[int, Request] = {place: next(game) for place, game in enumerate(rounds)}
         facts: dict[int, RoundFacts | DivergedError] = {}
         while asking:

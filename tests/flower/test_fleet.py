@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fedteddi import Settings, simulate
+from fedteddi.flower import FINISHED
 from fedteddi.laboratory import Laboratory
 from fedteddi.plugins import load_object
 from fedteddi.protocol.messages import Answers, Request
@@ -47,18 +48,21 @@ def written(out: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_the_simulation_engine_gives_the_simulators_results(launcher: ModuleType, tmp_path: Path) -> None:
+def test_the_simulation_engine_gives_the_simulators_results(
+    launcher: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Schedules are the same, and weights within rounding, for FedTeddi and two rivals; two frames, six clients."""
     rules, out = ("fedteddi", "power-of-choice", "best-norm"), tmp_path / "out"
     (out / "stage").mkdir(parents=True)
     (out / "rules.txt").write_text(" ".join(rules))
     arrivals = "[{frame = 1, clients = 2, classes = [6, 7], samples = 20}]"
     config = f"""out='{out}' rounds='[1, 3]' scenario.arrivals='{arrivals}' radio.total_hz=3e5"""
-    os.environ["FLEET_STAGE"] = str(out / "stage")
+    monkeypatch.setenv("FLEET_STAGE", str(out / "stage"))
     with launcher.Fleet(tmp_path, simulate=True, app=APP) as fleet:
         fleet.start_superlink()
         status, text = fleet.run(config, 6, STEP_S, show=False)
     assert status == 0, text[-3000:]
+    assert FINISHED in text, text[-3000:]
     settings = app_settings(
         rounds=[1, 3],
         scenario__clients=6,
@@ -121,13 +125,15 @@ LAST = 8
 
 
 @pytest.mark.slow
-def test_faults_on_real_processes(launcher: ModuleType, tmp_path: Path) -> None:
+def test_faults_on_real_processes(
+    launcher: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every round ends, names who failed and why, averages what arrived, and the run goes on to its end."""
     out = tmp_path / "out"
     stage = out / "stage"
     stage.mkdir(parents=True)
     (out / "rules.txt").write_text("random")
-    os.environ["FLEET_STAGE"] = str(stage)
+    monkeypatch.setenv("FLEET_STAGE", str(stage))
     holds = ("upload-2", "report-3", "report-4", "report-5", "report-6", "upload-6", "upload-7", "report-8")
     for name in holds:
         (stage / f"{name}.hold").touch()
@@ -177,11 +183,13 @@ def test_faults_on_real_processes(launcher: ModuleType, tmp_path: Path) -> None:
             for number in range(4):
                 kill(number, signal.SIGKILL)
         with held("report-8"):
-            for number, starts in enumerate((2, 3, 3, 2)):
+            for number in range(4):
                 fleet.start_node(number)
+            for number, starts in enumerate((2, 3, 3, 2)):
                 fleet.wait_for_node(number, starts)
         status, text = fleet.wait_for_run(running, STEP_S, show=False)
     assert status == 0, text[-3000:]
+    assert FINISHED in text, text[-3000:]
 
     found = written(out / "random")
     assert [record["round"] for record in found] == list(range(LAST + 1))
@@ -198,10 +206,13 @@ def test_faults_on_real_processes(launcher: ModuleType, tmp_path: Path) -> None:
     for record in found[1:]:
         for client in map(int, record["failures"]):
             losing.lost.add(("upload" if client in record["clients"] else "report", record["round"], client))
-    expected = simulate(settings, scheduler="random", runtime=losing)
+    expected = simulate(settings, scheduler="random", runtime=losing, out=tmp_path / "expected")
     for mine, theirs in zip(found, expected.records, strict=True):
         assert mine.get("clients") == theirs.get("clients")
         assert mine["class_accuracy"] == pytest.approx(theirs["class_accuracy"], abs=0.051)
+    one, other = (weights_of(folder) for folder in (out / "random", tmp_path / "expected"))
+    assert float((one - other).norm()) <= 1e-4 * float(other.norm())
+    assert not any(launcher.alive(process.pid) for process in fleet.nodes.values())
     assert found[7]["class_accuracy"] == found[6]["class_accuracy"]  # nothing arrived: the old model is kept
     assert found[8]["class_accuracy"] != found[7]["class_accuracy"]
     assert len(found[8]["clients"]) == 4

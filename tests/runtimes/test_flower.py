@@ -12,10 +12,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedteddi import InputError, Settings, simulate
 from fedteddi.flower import client_app, play, round_line
 from fedteddi.runtimes import flower_server
-from fedteddi.runtimes.device import Device, Holding, own_holding, scenario_holding
+from fedteddi.runtimes.device import Device, Holding, own_holding, read_secret, scenario_holding
 from fedteddi.runtimes.flower_client import PARKED
 from fedteddi.runtimes.flower_records import refused, settings_of
 from fedteddi.runtimes.flower_server import FlowerFleet
+from fedteddi.runtimes.in_process import Clients
 from fedteddi.settings import write_settings
 from small_world import tiny_data, tiny_settings
 
@@ -164,17 +165,23 @@ def test_who_fails_is_left_out_with_the_cause(fault: Any, kind: str, tmp_path: P
     assert f"client 2 failed: {FAULTS[fault]}" in round_line(first)
 
 
-GARBAGE = {
-    "train.report": RecordDict({"report": MetricRecord({"data_counts": [1.5, -1.0]})}),
-    "query.upload": RecordDict({"upload": ArrayRecord({"vector": Array(np.array(["a", "b"]))})}),
-}
+def upload(vector: np.ndarray) -> RecordDict:
+    return RecordDict({"upload": ArrayRecord({"vector": Array(vector)})})
 
 
-@pytest.mark.parametrize("kind", GARBAGE)
-@pytest.mark.parametrize("empty", [True, False])
-def test_garbage_costs_its_sender_the_round(kind: str, empty: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        ("train.report", RecordDict()),
+        ("train.report", RecordDict({"report": MetricRecord({"data_counts": [1.5, -1.0]})})),
+        ("query.upload", RecordDict()),
+        ("query.upload", upload(np.array(["a", "b"]))),
+        ("query.upload", upload(np.zeros(5, dtype=">f4"))),  # another byte order, which torch does not know
+        ("query.upload", RecordDict({"refused": MetricRecord()})),
+    ],
+)
+def test_garbage_costs_its_sender_the_round(kind: str, sent: RecordDict, tmp_path: Path) -> None:
     settings = patient(rounds=[1], scheduler="random", radio__total_hz=1e9)
-    sent = RecordDict() if empty else GARBAGE[kind]
     grid = MemoryGrid(settings, tmp_path, lambda node, asked: sent if (node, asked) == (103, kind) else None)
     record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
     assert list(record["failures"]) == ["3"]
@@ -275,9 +282,132 @@ def test_nodes_say_who_they_are(tmp_path: Path) -> None:
     fleet.wait_for_clients()
     assert fleet.nodes == {number: 100 + number for number in range(6)}
     deaf.append(102)
-    assert set(fleet.told_mixes(None, 0)) == {0, 1, 3, 4, 5}  # type: ignore[arg-type]
-    assert set(fleet.told_mixes(None, 0)) == set(range(6))  # type: ignore[arg-type]
+    clients = Clients(settings, scenario_plan(settings))
+    assert set(fleet.told_mixes(clients, 0)) == {0, 1, 3, 4, 5}
+    assert set(fleet.told_mixes(clients, 0)) == set(range(6))
     assert fleet.nodes[2] == 901
+    deaf.clear()
+    del grid.contexts[901]
+    assert set(fleet.told_mixes(clients, 0)) == set(range(6))  # the first one has its place again
+    assert fleet.nodes[2] == 102
+
+
+def test_a_node_that_never_says_hello_holds_nobody_up_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = patient(rounds=[2])
+    monkeypatch.setattr(flower_server, "HELLO_S", 0.5)
+    grid = MemoryGrid(settings, tmp_path, lambda node, _: "silent" if node == 900 else None)
+    grid.connect(900, 3)
+    play(grid, settings, say=lambda _: None, data=tiny_data())
+    asked = [m.metadata.message_type for m in grid.sent if m.metadata.dst_node_id == 900]
+    assert asked == ["query.hello"]
+
+
+BAD_MIXES = {"empty": [], "of one class": [1.0], "no distribution": [0.5] * 5}
+
+
+@pytest.mark.parametrize("bad", BAD_MIXES)
+def test_a_bad_mix_costs_nobody_else_anything(bad: str, tmp_path: Path) -> None:
+    settings = patient(rounds=[0, 1])
+    sent = RecordDict({"mix": MetricRecord({"mix": BAD_MIXES[bad]})})
+    kind = "query.mix"
+    same = int(np.flatnonzero(~scenario_plan(settings).new_classes(1))[0])  # its data does not change
+    broken = (100 + same, kind)
+    grid = MemoryGrid(settings, tmp_path, lambda *asked: sent if asked == broken else None)
+    record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
+    assert list(record["failures"]) == [str(same)]
+    assert record["failures"][str(same)].startswith("class mix of frame 0: its class mix ")
+    assert record["objective"]["drift"] != 0
+
+
+def test_rounds_are_not_wasted_while_nobody_is_there(tmp_path: Path) -> None:
+    """The whole fleet is away for a while after the first round: the second waits for it."""
+    settings = patient(rounds=[3], scheduler="random", radio__total_hz=1e9)
+    grid = MemoryGrid(settings, tmp_path)
+    connected, calls = grid.get_node_ids, []
+
+    def away() -> Iterable[int]:
+        calls.append(len(grid.sent))
+        started = sum(m.metadata.message_type == "train.report" for m in grid.sent)
+        return [] if started == 6 and sum(at == len(grid.sent) for at in calls) < 8 else connected()
+
+    grid.get_node_ids = away  # type: ignore[method-assign]
+    record = play(grid, settings, say=lambda _: None, data=tiny_data())
+    assert record.records[2]["failures"] == record.records[3]["failures"] == {}
+
+
+def test_trouble_with_the_grid_is_one_nodes_or_said(tmp_path: Path) -> None:
+    settings = patient(rounds=[1], scheduler="random", radio__total_hz=1e9)
+    grid = MemoryGrid(settings, tmp_path)
+    pull, push = grid.pull_messages, grid.push_messages
+
+    def broken_pull(numbers: Iterable[str]) -> Iterable[Message]:
+        found = list(pull(numbers))
+        if any(m.metadata.reply_to_message_id == "m7" for m in found):  # after six hellos: client 0's report
+            for m in found:
+                grid.waiting[m.metadata.reply_to_message_id] = m
+            raise ValueError("malformed")
+        return found
+
+    grid.pull_messages = broken_pull  # type: ignore[method-assign]
+    record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
+    assert record["failures"] == {"0": "its answer cannot be unpacked (ValueError)"}
+
+    def broken_push(_messages: Iterable[Message]) -> Iterable[str]:
+        raise ConnectionError("refused")
+
+    grid.pull_messages, grid.push_messages = pull, broken_push  # type: ignore[method-assign]
+    with pytest.raises(InputError, match=r"SuperLink does not answer \(ConnectionError\): go on with resume"):
+        play(grid, settings, say=lambda _: None, data=tiny_data())
+    grid.push_messages = push  # type: ignore[method-assign]
+
+
+def test_a_call_that_hangs_is_left_alone(tmp_path: Path) -> None:
+    """Flower tries for hours to fetch an answer that came half: the step ends in time all the same."""
+    import threading
+
+    settings = patient(rounds=[1], scheduler="random", radio__total_hz=1e9, fleet__upload_s=1.0)
+    grid, never = MemoryGrid(settings, tmp_path), threading.Event()
+    pull = grid.pull_messages
+
+    def hanging(numbers: Iterable[str]) -> Iterable[Message]:
+        if grid.sent[-1].metadata.message_type == "query.upload":
+            never.wait(60)
+        return pull(numbers)
+
+    grid.pull_messages = hanging  # type: ignore[method-assign]
+    record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
+    never.set()
+    assert set(record["failures"].values()) == {"no answer within 1 s"}
+
+
+def test_who_is_not_scheduled_is_told_to_forget(tmp_path: Path) -> None:
+    """Random asks for no class gradients, which would tell them otherwise."""
+    settings = patient(rounds=[1], scheduler="random")
+    grid = MemoryGrid(settings, tmp_path)
+    record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
+    assert 0 < len(record["clients"]) < 6
+    assert not any(PARKED in context.state for context in grid.contexts.values())
+
+
+def test_a_secret_gives_the_same_data_the_same_noise(tmp_path: Path) -> None:
+    settings = head_settings(rounds=[1, 1], privacy__epsilon=0.5)
+
+    def told(frame: int, file: str) -> list[float]:
+        holding = Holding(tiny_data(), scenario_plan(settings))
+        device = Device(settings, 0, holding, secret=read_secret(tmp_path / file))
+        return list(device.clients.told_mix(frame, 0))
+
+    assert told(0, "one") == told(0, "one")
+    assert told(0, "one") != told(0, "two")
+    assert told(0, "one") != told(1, "one")
+    assert (tmp_path / "one").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "short").write_bytes(b"x")
+    with pytest.raises(InputError, match="holds less than 16 bytes"):
+        told(0, "short")
+    with pytest.raises(InputError, match="cannot be used"):
+        told(0, "no/such/folder")
 
 
 def test_nobody_there_is_said(tmp_path: Path) -> None:
@@ -343,8 +473,8 @@ def test_private_nodes_release_one_noisy_mix_a_frame_and_no_counts(tmp_path: Pat
     assert not any("data_counts" in report or "batch_counts" in report for report in told)
     mixes = [tuple(report["released_mix"]) for report in told]
     assert len(set(mixes)) == 6  # the same in both rounds
-    again = MemoryGrid(settings, tmp_path)
-    record_of = [tuple(mix) for mix in FlowerFleet(again, settings, 6).told_mixes(None, 0).values()]  # type: ignore[arg-type]
+    again, clients = MemoryGrid(settings, tmp_path), Clients(settings, scenario_plan(settings))
+    record_of = [tuple(mix) for mix in FlowerFleet(again, settings, 6).told_mixes(clients, 0).values()]
     assert not set(record_of) & set(mixes)  # the noise does not follow the run's seed
 
 
@@ -367,8 +497,9 @@ def test_a_device_with_data_of_its_own() -> None:
         InputError, match=r"client 2 holds 3 samples in frame 0, less than training.batch_size"
     ):
         Device(head_settings(rounds=[1]), 2, own_holding(2, data, [np.arange(3)]))
-    with pytest.raises(InputError, match="client 7 is not one of the scenario's 6"):
-        scenario_holding(head_settings(rounds=[1]), 7)
+    settings = head_settings(rounds=[1])
+    with pytest.raises(InputError, match="client 7 is not one of the 6, counted from 0"):
+        Device(settings, 7, scenario_holding(settings))
 
 
 def test_an_unreadable_refusal_is_still_a_refusal() -> None:

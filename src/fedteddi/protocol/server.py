@@ -77,17 +77,23 @@ def needs_of(rule: Scheduler) -> frozenset[str]:
 
 
 def server_round(
-    state: ServerState, settings: Settings, rule: Scheduler, world: Environment, model_bits: float
+    state: ServerState,
+    settings: Settings,
+    rule: Scheduler,
+    world: Environment,
+    model_bits: float,
+    head_size: int | None = None,
 ) -> Generator[Request, Answers, RoundFacts]:
     """Run one round: everybody trains and reports, the rule picks, the scheduled upload, the server averages.
 
     Every answer is checked before it is used; a client whose answer is unfit is left out, and the round goes on.
     If training itself leaves the finite numbers (docs/metrics.md says how that is told from one broken client) it
-    raises `DivergedError`, and the state is the one before the round.
+    raises `DivergedError`, and the state is the one before the round. `head_size` is the length of the last layer's
+    gradients; where nobody says, it is what most of them have.
     """
     before = dataclasses.replace(state, times_scheduled=state.times_scheduled.copy())
     try:
-        return (yield from _round(state, settings, rule, world, model_bits))
+        return (yield from _round(state, settings, rule, world, model_bits, head_size))
     except NotFiniteError:
         frame, number = state.frame, state.round
         for part in dataclasses.fields(state):
@@ -101,9 +107,15 @@ def server_round(
 
 
 def _round(
-    state: ServerState, settings: Settings, rule: Scheduler, world: Environment, model_bits: float
+    state: ServerState,
+    settings: Settings,
+    rule: Scheduler,
+    world: Environment,
+    model_bits: float,
+    head_size: int | None,
 ) -> Generator[Request, Answers, RoundFacts]:
     state.round += 1
+    size = len(state.weights) if settings.estimates.class_norm_layers == "all" else head_size
     frame, number, needs = state.frame, state.round, needs_of(rule)
     rate = settings.training.learning_rate * settings.training.decay**state.rounds_done
 
@@ -119,7 +131,9 @@ def _round(
     # At the start of a frame, L̂^(c) is estimated at w_{l,0} over all clients (docs/paper.md D6).
     estimated = "class_norm" in needs and settings.estimates.first_class_norm == "estimated"
     if number == 1 and heard is not None and estimated:
-        yield from update_class_norm(state, settings, heard, list(reported), world.seed, failures, first=True)
+        yield from update_class_norm(
+            state, settings, heard, list(reported), world.seed, failures, size, first=True
+        )
 
     # Pick S and each member's bandwidth.
     chosen, terms, view = Schedule(clients=(), bandwidth_hz=()), None, None
@@ -148,7 +162,7 @@ def _round(
     # Re-estimate L̂^(c) at w_k.
     due = "class_norm" in needs and number % settings.estimates.class_norm_every == 0
     if heard is not None and arrived and due:
-        yield from update_class_norm(state, settings, heard, list(arrived), world.seed, failures)
+        yield from update_class_norm(state, settings, heard, list(arrived), world.seed, failures, size)
     state.rounds_done += 1
     if view is not None:
         state.current_mix |= dict(zip(reported, view.data_mix, strict=True))
@@ -224,6 +238,7 @@ def update_class_norm(
     scheduled: list[int],
     seed: int,
     failures: Failures,
+    size: int | None,
     *,
     first: bool = False,
 ) -> Asking:
@@ -237,7 +252,6 @@ def update_class_norm(
     answers = yield dataclasses.replace(
         _ask("class_gradients", state, heard.clients), round=number, samples=wanted
     )
-    size = len(state.weights) if estimates.class_norm_layers == "all" else None
     parts, refused = sound_gradients(answers, heard.clients, wanted, state.weights, size)
     norms, drawn = pooled_norms(parts, len(state.class_norm), refused)
     failures.note(answers.failed, refused, about="class gradients: ")

@@ -1,5 +1,7 @@
 """One device of a fleet: what it holds, and its answers to the server's requests. The work is the simulator's own."""
 
+import hmac
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,13 +34,11 @@ class Holding:
     channel_gain: Callable[[], float | None] | None = None
 
 
-def scenario_holding(settings: Settings, number: int, data_dir: str | Path | None = None) -> Holding:
-    """Return a client's part of the experiment's scenario."""
+def scenario_holding(settings: Settings, data_dir: str | Path | None = None) -> Holding:
+    """Return what the experiment's scenario gives to its clients; a device looks at its own part only."""
     data = load_dataset(settings.dataset, data_dir)
     labels = data.train_labels.numpy()
     plan = build_plan(settings.scenario, labels, data.num_classes, len(settings.rounds), settings.seed)
-    if not 0 <= number < plan.num_clients:
-        raise InputError(f"client {number} is not one of the scenario's {plan.num_clients}, counted from 0")
     return Holding(data, plan)
 
 
@@ -60,9 +60,14 @@ def own_holding(
 
 @dataclass(eq=False)
 class OwnData(Clients):
-    """A device's own data. Its noise comes from the operating system: from the run's seed, anyone could undo it."""
+    """A device's own data. Its noise does not come from the run's seed: who knows that could take it off.
 
-    releases: dict[int, np.ndarray] = field(default_factory=dict)  # by frame; one each, whatever is asked
+    With a secret, the same data in the same frame always have the same noise, in every run and after a restart. Without
+    one it comes from the operating system: every restart and every run is a release more, and ε adds up.
+    """
+
+    releases: dict[int, np.ndarray] = field(default_factory=dict)  # of this run, by frame
+    secret: bytes | None = None
 
     def told_mix(self, frame: int, client: int) -> np.ndarray:
         """Return the class mix that the device tells: the frame's noisy release, if privacy is on."""
@@ -70,16 +75,46 @@ class OwnData(Clients):
         if not self.settings.privacy.epsilon > 0:
             return class_mix(counts)
         if frame not in self.releases:
-            self.releases[frame] = noisy_mix(counts, self.settings.privacy.epsilon, np.random.default_rng())
+            epsilon = self.settings.privacy.epsilon
+            self.releases[frame] = noisy_mix(counts, epsilon, self._noise(frame, epsilon, counts))
         return self.releases[frame]
+
+    def _noise(self, frame: int, epsilon: float, counts: np.ndarray) -> np.random.Generator:
+        if self.secret is None:
+            return np.random.default_rng()
+        about = f"{frame} {epsilon!r} {counts.tolist()}".encode()
+        return np.random.default_rng(int.from_bytes(hmac.digest(self.secret, about, "sha256")))
+
+
+def read_secret(file: Path) -> bytes:
+    """Return a device's secret, made on first use and readable by its owner only."""
+    try:
+        if not file.exists():
+            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
+                new.write(os.urandom(32))
+        found = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"--node-config secret-file: {file} cannot be used ({error.strerror})") from None
+    if len(found) < 16:
+        raise InputError(f"--node-config secret-file: {file} holds less than 16 bytes: remove it")
+    return found
 
 
 class Device:
     """Answers requests for one client of a fleet."""
 
-    def __init__(self, settings: Settings, number: int, holding: Holding, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        number: int,
+        holding: Holding,
+        device: str = "cpu",
+        secret: bytes | None = None,
+    ) -> None:
         self.settings, self.number, self.holding = settings, number, holding
         data, training = holding.data, settings.training
+        if number >= holding.plan.num_clients:
+            raise InputError(f"client {number} is not one of the {holding.plan.num_clients}, counted from 0")
         for frame, own in enumerate(holding.plan.frames):
             if len(own.held[number]) < training.batch_size:
                 raise InputError(
@@ -90,7 +125,7 @@ class Device:
         self.engine = Timed(make_engine(model, data, device, training.precision))
         self.runtime = InProcess(self.engine, data)
         # On a fleet everyone trains before it reports, as in the paper.
-        self.clients = OwnData(settings, holding.plan, train_everyone=True)
+        self.clients = OwnData(settings, holding.plan, train_everyone=True, secret=secret)
 
     def report(self, request: Request) -> tuple[Report, Trained]:
         """Train; return what is reported, and the model that waits to be asked for."""
@@ -101,7 +136,7 @@ class Device:
         measured_s = trained_s if self.settings.fleet.compute_s == "measured" else None
         gain = self.holding.channel_gain
         parts = {**vars(told), "compute_s": measured_s, "channel_gain": None if gain is None else gain()}
-        return Report(**parts), self.clients.parked[request.frame, request.round, self.number]
+        return Report(**parts), self.clients.parked.pop((request.frame, request.round, self.number))
 
     def class_gradients(self, request: Request) -> ClassGradients:
         """Return sums of loss gradients over images of each class that the server asked for."""

@@ -8,6 +8,7 @@ round, and, with privacy on, each frame's noisy release.
 import os
 from collections.abc import Callable
 from functools import lru_cache, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,8 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
     """Make the ClientApp; without `holding`, a device holds its part of the experiment's scenario.
 
     A node says who it is by `partition-id` in its configuration, counted from 0. It may also say `device` (cpu, cuda,
-    auto), `data-dir` (where CIFAR lies) and `channel-gain` (the power gain of its link, if that is known).
+    auto), `data-dir` (where CIFAR lies), `channel-gain` (the power gain of its link, if that is known) and
+    `secret-file` (from which the noise of its releases comes, docs/deploy.md).
     """
     app = ClientApp()
 
@@ -80,6 +82,12 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         sent = RecordDict({"upload": context.state[PARKED]})
         _forget(context)
         return _reply(message, sent)
+
+    @app.query("forget")
+    def forget(message: Message, context: Context) -> Message:
+        """Drop the model of a round that is over."""
+        _forget(context)
+        return _reply(message, RecordDict())
 
     @app.query("class_gradients")
     @_or_refuse
@@ -159,6 +167,7 @@ def _device(context: Context, holding: HoldingOf | None) -> "Device":
         str(config.get("data-dir", context.run_config.get("data-dir", ""))),
         str(config.get("device", "cpu")),
         _gain(config.get("channel-gain")),
+        str(config.get("secret-file", "")),
     )
     kept = context.state.metric_records.get(RELEASES)
     device.clients.releases = {} if kept is None else {int(k): np.array(mix) for k, mix in kept.items()}
@@ -173,29 +182,31 @@ def _made_device(
     data_dir: str,
     device: str,
     gain: float | None,
+    secret_file: str,
 ) -> "Device":
     import json
 
     import torch
 
-    from fedteddi.runtimes.device import Device, Holding
+    from fedteddi.runtimes.device import Device, Holding, read_secret
 
     if "OMP_NUM_THREADS" not in os.environ:  # several nodes on one machine would get into each other's way
         torch.set_num_threads(1)
     settings = parse_settings(json.loads(settings_json))
-    own = holding(settings, number) if holding is not None else _scenario(settings_json, number, data_dir)
+    own = holding(settings, number) if holding is not None else _scenario(settings_json, data_dir)
     if gain is not None:
         own = Holding(own.data, own.plan, lambda: gain)
-    return Device(settings, number, own, device)
+    return Device(settings, number, own, device, read_secret(Path(secret_file)) if secret_file else None)
 
 
 @lru_cache(maxsize=2)
-def _scenario(settings_json: str, number: int, data_dir: str) -> "Holding":
+def _scenario(settings_json: str, data_dir: str) -> "Holding":
+    """Return the experiment's scenario; all devices of a process share it."""
     import json
 
     from fedteddi.runtimes.device import scenario_holding
 
-    return scenario_holding(parse_settings(json.loads(settings_json)), number, data_dir or None)
+    return scenario_holding(parse_settings(json.loads(settings_json)), data_dir or None)
 
 
 def _gain(value: Any) -> float | None:

@@ -12,13 +12,14 @@ from fedteddi.errors import InputError
 from fedteddi.protocol.messages import ClassGradients, Report, Request
 from fedteddi.settings import Settings, load_experiment, override
 
-# The messages. The middle one is a training: Flower counts and limits those on their own.
-HELLO, MIX, REPORT, UPLOAD, CLASS_GRADIENTS = (
+# The messages; Flower wants to know which of them train.
+HELLO, MIX, REPORT, UPLOAD, CLASS_GRADIENTS, FORGET = (
     "query.hello",
     "query.mix",
     "train.report",
     "query.upload",
     "query.class_gradients",
+    "query.forget",
 )
 # Keys of the run's configuration that are not settings of the experiment.
 NOT_SETTINGS = ("experiment", "out", "resume", "data-dir")

@@ -12,7 +12,7 @@ from fedteddi.settings import Settings
 def holding(settings: Settings, number: int) -> Holding:
     """Return the device's part of the scenario, with an instrument that can be broken."""
     stage = Path(os.environ["FLEET_STAGE"])
-    part = scenario_holding(settings, number)
+    part = scenario_holding(settings)
 
     def measure() -> float | None:
         if (stage / f"late-{number}").exists():

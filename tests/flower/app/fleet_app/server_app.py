@@ -7,13 +7,13 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedteddi import simulate
-from fedteddi.flower import round_line
+from fedteddi.flower import FINISHED, round_line
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.runtimes.flower_records import settings_of
 from fedteddi.runtimes.flower_server import FlowerFleet
 
 app = ServerApp()
-HOLD_S = 90.0
+HOLD_S = 400.0
 
 
 class Held(FlowerFleet):
@@ -41,3 +41,4 @@ def main(grid: Grid, context: Context) -> None:
         record = simulate(settings, scheduler=rule, runtime=fleet, out=out / rule)
         for line in record.records:
             print(round_line(line), flush=True)
+    print(FINISHED, flush=True)
