@@ -47,6 +47,7 @@ class {name}:
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # workers need small_world too
     monkeypatch.setenv("FEDTEDDI_CHECKPOINT_S", "0")  # workers read it: a checkpoint after every round
 
 

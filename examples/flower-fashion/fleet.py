@@ -169,6 +169,9 @@ class Fleet:
                     process.poll()
                 family |= {child for pid in family for child in descendants(pid)}
                 time.sleep(0.1)
+        for process in started:  # what has ended is taken notice of
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1)
         for sign, handler in before.items():
             signal.signal(sign, handler)
 
