@@ -283,7 +283,10 @@ def make_certificates(folder: Path) -> None:
             builder = builder.add_extension(places, critical=False)
         certificate = builder.sign(authority_key, hashes.SHA256())
         (folder / name).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    _write_key(folder / "server.key", server_key)
+    private = server_key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    _write_private(folder / "server.key", private)
 
 
 def make_node_key(path: Path) -> None:
@@ -298,17 +301,6 @@ def make_node_key(path: Path) -> None:
     _write_private(path, private)
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     Path(f"{path}.pub").write_bytes(public + b"\n")
-
-
-def _write_key(path: Path, key: object) -> None:
-    from cryptography.hazmat.primitives import serialization
-
-    _write_private(
-        path,
-        key.private_bytes(  # type: ignore[attr-defined]
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ),
-    )
 
 
 def _write_private(path: Path, content: bytes) -> None:

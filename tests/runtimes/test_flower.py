@@ -265,7 +265,7 @@ def test_a_model_is_sent_once_and_only_for_its_round(tmp_path: Path) -> None:
     assert PARKED not in context.state  # once sent, it is gone
     assert "it holds no trained model" in str(upload("t")["refused"])
     ask("train.report", RecordDict({"asked": ConfigRecord(asked), "model": model}))
-    after = asked | {"samples": [1] * 5, "after": True}
+    after = asked | {"samples": [1] * 5, "uploads_over": True}
     ask("query.class_gradients", RecordDict({"asked": ConfigRecord(after), "model": model}))
     assert PARKED not in context.state  # the uploads are over
 

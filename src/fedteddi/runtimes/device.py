@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from fedteddi.errors import InputError
-from fedteddi.heterogeneity.mixes import class_mix
 from fedteddi.heterogeneity.privacy import noisy_mix
 from fedteddi.learning.data import Dataset, load_dataset
 from fedteddi.learning.devices import make_engine
@@ -69,13 +68,10 @@ class OwnData(Clients):
     releases: dict[int, np.ndarray] = field(default_factory=dict)  # of this run, by frame
     secret: bytes | None = None
 
-    def told_mix(self, frame: int, client: int) -> np.ndarray:
-        """Return the class mix that the device tells: the frame's noisy release, if privacy is on."""
-        counts = self.plan.frames[frame].counts[client]
-        if not self.settings.privacy.epsilon > 0:
-            return class_mix(counts)
+    def release(self, frame: int, client: int) -> np.ndarray:
+        """Return the device's noisy release of a frame: the same whenever it is asked in a run."""
         if frame not in self.releases:
-            epsilon = self.settings.privacy.epsilon
+            counts, epsilon = self.plan.frames[frame].counts[client], self.settings.privacy.epsilon
             self.releases[frame] = noisy_mix(counts, epsilon, self._noise(frame, epsilon, counts))
         return self.releases[frame]
 

@@ -5,6 +5,7 @@ what must last from one message to the next lies in the node's state: the model 
 round, and, with privacy on, each frame's noisy release.
 """
 
+import json
 import os
 from collections.abc import Callable
 from functools import lru_cache, wraps
@@ -93,8 +94,7 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
     @_or_refuse
     def class_gradients(message: Message, context: Context) -> Message:
         """Send sums of gradients at the server's model."""
-        asked = _asked(message)
-        if asked["after"]:  # uploads are over: what was not asked for is not wanted any more
+        if _asked(message)["uploads_over"]:  # what was not asked for is not wanted any more
             _forget(context)
         device = _device(context, holding)
         request = _request(message, device, "class_gradients")
@@ -184,8 +184,6 @@ def _made_device(
     gain: float | None,
     secret_file: str,
 ) -> "Device":
-    import json
-
     import torch
 
     from fedteddi.runtimes.device import Device, Holding, read_secret
@@ -202,8 +200,6 @@ def _made_device(
 @lru_cache(maxsize=2)
 def _scenario(settings_json: str, data_dir: str) -> "Holding":
     """Return the experiment's scenario; all devices of a process share it."""
-    import json
-
     from fedteddi.runtimes.device import scenario_holding
 
     return scenario_holding(parse_settings(json.loads(settings_json)), data_dir or None)

@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from flwr.app import Message
@@ -37,7 +38,7 @@ class Post:
         errors = []
         for receiver, message in messages.items():
             try:
-                numbers = list(self._called(lambda m=message: self.grid.push_messages([m])))  # type: ignore[misc]
+                numbers = list(self._called(partial(self.grid.push_messages, [message])))
             except InputError:
                 raise
             except Exception as error:

@@ -73,6 +73,9 @@ def request_records(request: Request, client: int, tag: str) -> RecordDict:
     }
     if request.samples is not None:
         asked["samples"] = [int(count) for count in request.samples[client]]
+        asked["uploads_over"] = (
+            request.round > 0
+        )  # a frame's first estimate, before any upload, is of round 0
     content = RecordDict({"asked": ConfigRecord(asked)})
     if request.kind != "upload":  # who uploads has the model already
         content["model"] = vector_record(request.weights.cpu().numpy())

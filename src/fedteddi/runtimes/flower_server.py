@@ -64,13 +64,12 @@ class FlowerFleet:
         self._waited = False
         self._claims: dict[int, int | None] = {}  # which client a node says it is; None: none of ours
         self._greeted: dict[str, int] = {}  # nodes that were asked and have not answered, by message
-        self._silent: set[int] = (
-            set()
-        )  # clients that did not answer last time: another node may take their place
-        self._unheard: dict[
-            int, str
-        ] = {}  # why the mix of a frame without rounds is missing, for the next record
-        self._reported: tuple[int, ...] = ()  # who trained in this round
+        # Clients that did not answer last time: another node may take their place.
+        self._silent: set[int] = set()
+        # Why mixes of a frame without rounds are missing, by client, for the next record.
+        self._unheard: dict[int, str] = {}
+        # Who trained in this round and must be told when it is over.
+        self._reported: tuple[int, ...] = ()
 
     def wait_for_clients(self) -> None:
         """Wait until all clients are there, or for as long as the settings allow; nobody at all is an error."""
@@ -108,9 +107,6 @@ class FlowerFleet:
     def _exchange(self, request: Request) -> Answers:
         tag = f"{self.session}/{request.frame}/{request.round}"
         contents = {client: request_records(request, client, tag) for client in request.clients}
-        if request.kind == "class_gradients":
-            for content in contents.values():  # before a frame's first uploads the round is numbered 0
-                content.config_records["asked"]["after"] = request.round > 0
         read, fleet = READERS[request.kind], self.settings.fleet
         limit_s = {
             "report": fleet.report_s,
@@ -139,9 +135,8 @@ class FlowerFleet:
         self._meet()
         until = time.monotonic() + limit_s
         while kind in (REPORT, MIX) and not self.nodes and time.monotonic() < until:
-            time.sleep(
-                POLL_S
-            )  # a fleet that lost its network comes back: rounds without anybody would be wasted
+            # A fleet that lost its network comes back: rounds without anybody would be wasted.
+            time.sleep(POLL_S)
             self._meet()
         failed = {client: "it is not connected" for client in contents if client not in self.nodes}
         until = time.monotonic() + limit_s

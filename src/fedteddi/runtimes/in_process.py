@@ -70,10 +70,13 @@ class Clients:
 
     def told_mix(self, frame: int, client: int) -> np.ndarray:
         """Return the class mix of its data that the client tells: the noisy release, if privacy is on."""
-        epsilon = self.settings.privacy.epsilon
-        if epsilon > 0:
-            return release_mix(self.plan, self.settings.seed, frame, client, epsilon)
+        if self.settings.privacy.epsilon > 0:
+            return self.release(frame, client)
         return class_mix(self.plan.frames[frame].counts[client])
+
+    def release(self, frame: int, client: int) -> np.ndarray:
+        """Return the client's one noisy release of a frame."""
+        return release_mix(self.plan, self.settings.seed, frame, client, self.settings.privacy.epsilon)
 
     def job(self, request: Request, client: int) -> TrainJob:
         """Return the client's local training in this round."""
