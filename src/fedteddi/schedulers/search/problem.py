@@ -90,6 +90,10 @@ class SearchProblem:
             incentive=sums.incentive + float(self.incentive[member]),
         )
 
+    def fits(self, members: np.ndarray) -> bool:
+        """Tell whether a set fits the band."""
+        return float(self.needed_hz[members].sum()) <= self.total_hz
+
     def variance(self, size: int) -> float:
         """σ/√(|S| b)."""
         return self.one_client_variance / math.sqrt(size)

@@ -1,99 +1,146 @@
-"""A better search: grow in two ways, then swap, drop and refill until nothing helps; best of both.
+"""A better search: many sets are improved side by side by exchanging clients, and leave local optima again.
 
-Never worse than the greedy search, whose set is one of the starting points. docs/optimality.md shows how far
-both are from the proven optimum.
+A tabu search (Glover): every set moves to its best neighbour, even a worse one, and whoever has left may not come
+back for a few steps, so that it does not fall back into the optimum it came from. The greedy search's set is one
+of the starting points, so the result is never worse. docs/optimality.md shows how far it is from the proven optimum.
+
+The work is counted in steps, never in seconds: the same seed gives the same schedule on a slow machine.
 """
 
 import numpy as np
 
+from fedteddi.schedulers.search.exchanges import NOBODY, Pool
 from fedteddi.schedulers.search.greedy import Found, greedy
 from fedteddi.schedulers.search.problem import SearchProblem
 
-# A move must gain more than rounding can fake, or the search could walk in circles.
+# A move must gain more than rounding can fake.
 LEAST_GAIN = 1e-12
 
-Members = list[int]
+# How much is tried. docs/optimality.md has what comes of it for 30 clients.
+SETS = 32
+STEPS = 14
+SHORTEST_BAN, LONGEST_BAN = 2, 4  # steps for which who left may not come back
+
+# Where there are many classes or clients: fewer sets, so that a step works on about as many numbers.
+STEP_ELEMENTS = 2**19
+
+# Among more candidates than this, only the most promising are exchanged, in rounds.
+POOL_SIZE = 128
+ROUNDS = 8
+TRIED_LEAVERS = 16  # whose places the candidates are judged for, each a pass over all of them
 
 
 def refined(problem: SearchProblem, rng: np.random.Generator) -> Found:
-    """Return a set that neither an exchange of one client nor a drop-and-refill improves."""
+    """Return a set that no exchange of one client improves.
+
+    With more than POOL_SIZE candidates that holds among the most promising of them.
+    """
     if len(problem.clients) == 0:
         return Found(np.zeros(0, dtype=np.intp), "nobody fits")
     # Searching a shuffled list breaks ties at random instead of in favour of low client numbers.
     order = rng.permutation(len(problem.clients))
     problem = problem.only(order)
-    greedy_members = [int(m) for m in greedy(problem, "skip", rng).members]
-    starts = [greedy_members, grow(problem, greedy_members[:1], per_hertz=True)]
-    best = min((improve(problem, start) for start in starts), key=lambda members: total(problem, members))
+    best = greedy(problem, "skip", rng).members
+    for _ in range(1 if len(order) <= POOL_SIZE else ROUNDS):
+        pool = pool_around(problem, best, rng)
+        better = settle(pool, walk(pool, best, rng))
+        if total(problem, better) >= total(problem, best) and len(pool.staying) == 0:
+            break
+        best = better
     return Found(order[best], "no exchange lowers P3")
 
 
-def total(problem: SearchProblem, members: Members) -> float:
-    """P3 of a set given as a list of positions."""
-    return problem.total(problem.sums(np.array(members, dtype=np.intp)))
+def total(problem: SearchProblem, members: np.ndarray) -> float:
+    """P3 of a set, from scratch."""
+    return problem.total(problem.sums(members))
 
 
-def grow(problem: SearchProblem, members: Members, *, per_hertz: bool, without: int | None = None) -> Members:
-    """Add clients, each time the one with the largest gain in P3 (or gain per hertz), while P3 falls."""
-    members = list(members)
-    shut_out = np.zeros(len(problem.clients), dtype=bool)
-    shut_out[members] = True
-    if without is not None:
-        shut_out[without] = True
-    while True:
-        sums = problem.sums(np.array(members, dtype=np.intp))
-        left_hz = problem.total_hz - float(problem.needed_hz[members].sum())
-        fits = ~shut_out & (problem.needed_hz <= left_hz)
-        if not fits.any():
-            return members
-        then = problem.utility_with_each(sums) + problem.variance(sums.size + 1)  # P3(S ∪ n), [M]
-        if sums.size == 0:
-            best = int(np.argmin(np.where(fits, then, np.inf)))
-        else:
-            gain = np.where(fits, problem.total(sums) - then, -np.inf)
-            best = int(np.argmax(gain / problem.needed_hz if per_hertz else gain))
-            if gain[best] <= LEAST_GAIN:
-                return members
-        members.append(best)
-        shut_out[best] = True
-
-
-def improve(problem: SearchProblem, members: Members) -> Members:
-    """Move to better neighbours until there is none."""
-    while True:
-        better = best_exchange(problem, members) or best_refill(problem, members)
-        if better is None:
-            return members
-        members = better
-
-
-def best_exchange(problem: SearchProblem, members: Members) -> Members | None:
-    """Return the best set reached by adding one client, dropping one, or swapping one, if it is better."""
-    best_total, best = total(problem, members) - LEAST_GAIN, None
-    shut_out = np.zeros(len(problem.clients), dtype=bool)
-    shut_out[members] = True
-    used_hz = float(problem.needed_hz[members].sum())
-    for leaver in (None, *members):
-        stay = [m for m in members if m != leaver]
-        sums = problem.sums(np.array(stay, dtype=np.intp))
-        left_hz = problem.total_hz - (used_hz if leaver is None else used_hz - problem.needed_hz[leaver])
-        if problem.total(sums) < best_total:
-            best_total, best = problem.total(sums), stay
-        then = problem.utility_with_each(sums) + problem.variance(sums.size + 1)  # [M]
-        then = np.where(shut_out | (problem.needed_hz > left_hz), np.inf, then)
-        joiner = int(np.argmin(then))
-        if then[joiner] < best_total:
-            best_total, best = float(then[joiner]), [*stay, joiner]
+def walk(pool: Pool, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Move many sets from neighbour to neighbour; return the best set met, `members` if none is better."""
+    best, best_total = members, total(pool.problem, members)
+    inside = starting_sets(pool, members, rng)  # [K, 1 + P]
+    sets = np.arange(len(inside))
+    banned_until = np.zeros(inside.shape, dtype=np.intp)
+    bans = rng.integers(SHORTEST_BAN, LONGEST_BAN, size=(STEPS, len(sets)), endpoint=True)
+    for step in range(STEPS):
+        exchanges = pool.exchanges(inside)
+        banned = (banned_until.T > step)[:, exchanges.of_set]  # [1 + P, Q]
+        # Who is banned may come back all the same where that beats everything met so far.
+        exchanges.total[banned & (exchanges.total >= best_total)] = np.inf
+        leaver, joiner, reached = exchanges.best_of_each_set()
+        banned_until[sets, leaver] = step + 1 + bans[step]
+        banned_until[:, NOBODY] = 0
+        inside[sets, leaver] = False
+        inside[sets, joiner] = True
+        inside[:, NOBODY] = True
+        lowest = int(reached.argmin())
+        if reached[lowest] < best_total - LEAST_GAIN:
+            best, best_total = better_of(pool, best, best_total, inside[lowest])
     return best
 
 
-def best_refill(problem: SearchProblem, members: Members) -> Members | None:
-    """Return the best set reached by dropping one client and growing anew without it, if it is better."""
-    best_total, best = total(problem, members) - LEAST_GAIN, None
-    for leaver in members:
-        stay = [m for m in members if m != leaver]
-        for per_hertz in (False, True):
-            trial = grow(problem, stay, per_hertz=per_hertz, without=leaver)
-            if trial and total(problem, trial) < best_total:
-                best_total, best = total(problem, trial), trial
-    return best
+def settle(pool: Pool, members: np.ndarray) -> np.ndarray:
+    """Take the best exchange for as long as it lowers P3."""
+    best, best_total = members, total(pool.problem, members)
+    while True:
+        inside = pool.places(best)
+        leaver, joiner, _ = pool.exchanges(inside[None]).best_of_each_set()
+        inside[leaver], inside[joiner], inside[NOBODY] = False, True, True
+        better, better_total = better_of(pool, best, best_total, inside)
+        if better is best:
+            return best
+        best, best_total = better, better_total
+
+
+def better_of(
+    pool: Pool, best: np.ndarray, best_total: float, inside: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Return the better of two sets and its P3; the second is summed from scratch and must fit the band."""
+    members = pool.members(inside)
+    reached = total(pool.problem, members)
+    if reached < best_total - LEAST_GAIN and pool.problem.fits(members):
+        return members, reached
+    return best, best_total
+
+
+def starting_sets(pool: Pool, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return `members` and sets that fill the band at random, cheap clients first more often, [K, 1 + P].
+
+    The next to join is drawn with a chance in proportion to 1/B*; who first does not fit ends it.
+    """
+    own = pool.places(members)
+    per_set = len(pool.problem.pull) * len(own) * int(own.sum())
+    sets = max(1, min(SETS, STEP_ELEMENTS // per_set))
+    inside = np.ones((sets, len(own)), dtype=bool)
+    inside[0] = own
+    turn = np.argsort(pool.needed_hz[1:] * rng.exponential(size=(sets - 1, len(pool.clients))), axis=1)
+    fits = np.cumsum(pool.needed_hz[1:][turn], axis=1) <= pool.left_hz
+    np.put_along_axis(inside[1:, 1:], turn, fits, axis=1)
+    return inside
+
+
+def pool_around(problem: SearchProblem, members: np.ndarray, rng: np.random.Generator) -> Pool:
+    """Return the clients to exchange: everybody, or as many as POOL_SIZE allows of the most promising ones.
+
+    Half of the pool at most are members, drawn at random; the others stay for this round. The rest are those
+    who lead to the lowest P3 when they take the place of one of these members, or join beside them.
+    """
+    if len(problem.clients) <= POOL_SIZE:
+        return Pool(problem, np.arange(len(problem.clients)), np.zeros(0, dtype=np.intp))
+    moving = rng.permutation(members)[: POOL_SIZE // 2]
+    promise = lowest_with_each(problem, members, moving[:TRIED_LEAVERS])
+    joiners = np.argpartition(promise, POOL_SIZE - len(moving))[: POOL_SIZE - len(moving)]
+    joiners = joiners[~np.isin(joiners, members)]
+    return Pool(problem, np.concatenate([moving, joiners]), np.setdiff1d(members, moving))
+
+
+def lowest_with_each(problem: SearchProblem, members: np.ndarray, leavers: np.ndarray) -> np.ndarray:
+    """Return for every candidate the lowest P3 it leads to by joining or by replacing a leaver, [M]."""
+    lowest = np.full(len(problem.clients), np.inf)
+    for stay in (members, *(members[members != leaver] for leaver in leavers)):
+        left_hz = problem.total_hz - float(problem.needed_hz[stay].sum())
+        sums = problem.sums(stay)
+        then = problem.utility_with_each(sums) + problem.variance(sums.size + 1)
+        np.minimum(lowest, then, out=lowest, where=problem.needed_hz <= left_hz)
+    lowest[members] = np.inf
+    return lowest
