@@ -44,12 +44,11 @@ class Pool:
         self.incentive = np.r_[0.0, problem.incentive[clients]]
         self.pull = np.c_[np.zeros(len(problem.pull)), problem.pull[:, clients]]  # [C, 1 + P]
         heads = np.r_[0.0, np.ones(len(clients))]
-        # What a set is summed from: nobody is in every set and brings the staying members' sums along.
-        self.share = np.vstack([heads, self.needed_hz, self.samples, self.incentive, self.pull])  # [4 + C, 1 + P]
+        # What a set is summed from, [4 + C, 1 + P]: nobody is in every set and brings the staying members' sums.
+        self.share = np.vstack([heads, self.needed_hz, self.samples, self.incentive, self.pull])
         self.share[:, NOBODY] = [kept.size, kept_hz, kept.samples, kept.incentive, *kept.pull]
-        sizes = np.arange(kept.size, kept.size + len(clients) + 1)
-        self.variance = np.full(kept.size + len(clients) + 1, np.inf)  # by size; the empty set is the worst (D2)
-        self.variance[sizes[sizes > 0]] = [problem.variance(size) for size in sizes[sizes > 0]]
+        sizes = range(1, kept.size + len(clients) + 1)
+        self.variance = np.array([np.inf, *map(problem.variance, sizes)])  # by size; nobody is worst (D2)
 
     def members(self, inside: np.ndarray) -> np.ndarray:
         """Return a set [1 + P] as positions in the problem."""
@@ -57,7 +56,7 @@ class Pool:
 
     def places(self, members: np.ndarray) -> np.ndarray:
         """Return a set of positions in the problem as places in the pool, [1 + P]."""
-        return np.r_[True, np.isin(self.clients, members)]
+        return np.concatenate([[True], np.isin(self.clients, members)])
 
     def exchanges(self, inside: np.ndarray) -> Exchanges:
         """Return every exchange of the sets `inside` [K, 1 + P] and the P3 it leads to."""

@@ -17,12 +17,12 @@ from fedteddi.schedulers.search.problem import SearchProblem
 LEAST_GAIN = 1e-12
 
 # How much is tried. docs/optimality.md has what comes of it for 30 clients.
-SETS = 32
-STEPS = 14
-SHORTEST_BAN, LONGEST_BAN = 2, 4  # steps for which who left may not come back
+SETS = 48
+STEPS = 12
+SHORTEST_BAN, LONGEST_BAN = 3, 6  # steps for which who left may not come back
 
-# Where there are many classes or clients: fewer sets, so that a step works on about as many numbers.
-STEP_ELEMENTS = 2**19
+# Where sets, classes or candidates are many, fewer sets are moved, so that a step works on no more numbers than this.
+STEP_ELEMENTS = 2**18
 
 # Among more candidates than this, only the most promising are exchanged, in rounds.
 POOL_SIZE = 128
@@ -64,7 +64,7 @@ def walk(pool: Pool, members: np.ndarray, rng: np.random.Generator) -> np.ndarra
     bans = rng.integers(SHORTEST_BAN, LONGEST_BAN, size=(STEPS, len(sets)), endpoint=True)
     for step in range(STEPS):
         exchanges = pool.exchanges(inside)
-        banned = (banned_until.T > step)[:, exchanges.of_set]  # [1 + P, Q]
+        banned = (step < banned_until.T)[:, exchanges.of_set]  # [1 + P, Q]
         # Who is banned may come back all the same where that beats everything met so far.
         exchanges.total[banned & (exchanges.total >= best_total)] = np.inf
         leaver, joiner, reached = exchanges.best_of_each_set()
@@ -108,15 +108,13 @@ def starting_sets(pool: Pool, members: np.ndarray, rng: np.random.Generator) -> 
 
     The next to join is drawn with a chance in proportion to 1/B*; who first does not fit ends it.
     """
-    own = pool.places(members)
-    per_set = len(pool.problem.pull) * len(own) * int(own.sum())
-    sets = max(1, min(SETS, STEP_ELEMENTS // per_set))
-    inside = np.ones((sets, len(own)), dtype=bool)
-    inside[0] = own
-    turn = np.argsort(pool.needed_hz[1:] * rng.exponential(size=(sets - 1, len(pool.clients))), axis=1)
+    inside = np.ones((SETS, 1 + len(pool.clients)), dtype=bool)
+    inside[0] = pool.places(members)
+    turn = np.argsort(pool.needed_hz[1:] * rng.exponential(size=(SETS - 1, len(pool.clients))), axis=1)
     fits = np.cumsum(pool.needed_hz[1:][turn], axis=1) <= pool.left_hz
     np.put_along_axis(inside[1:, 1:], turn, fits, axis=1)
-    return inside
+    elements = pool.pull.size * inside.sum(axis=1).cumsum()  # to judge the exchanges of the first k sets, [K]
+    return inside[: max(1, int(np.searchsorted(elements, STEP_ELEMENTS, side="right")))]
 
 
 def pool_around(problem: SearchProblem, members: np.ndarray, rng: np.random.Generator) -> Pool:
