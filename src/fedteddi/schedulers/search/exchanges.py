@@ -76,9 +76,10 @@ class Pool:
         size = size.astype(np.intp)
         total[NOBODY] += self.variance[size]
         total[1:] += self.variance[np.minimum(size + 1, len(self.variance) - 1)]
-        impossible = inside.T[:, of_set] | (self.needed_hz[:, None] > self.problem.total_hz - spent_hz)
+        impossible = inside.T[:, of_set]  # who is in already cannot join, but nobody can ...
         impossible[NOBODY] = False
-        impossible[NOBODY, first] = True  # nobody leaves and nobody joins: no exchange
+        impossible[NOBODY, first] = True  # ... unless nobody leaves either: that is no exchange
+        impossible |= self.needed_hz[:, None] > self.problem.total_hz - spent_hz
         total[impossible] = np.inf
         return Exchanges(of_set=of_set, leaver=leaver, first=first, total=total)
 
