@@ -3,7 +3,7 @@
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from fedteddi.cluster import POLL_S, Cluster, Tell, connected, cut
 from fedteddi.errors import InputError
 from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset, load_dataset
-from fedteddi.results.folder import Failure, RunFolder, check_out, check_shared, locked
+from fedteddi.results.folder import Failure, RunFolder, check_out, check_shared, differences, locked
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.run import Run
@@ -24,6 +24,7 @@ from fedteddi.runtimes.in_process import Exchange
 from fedteddi.settings import Settings
 
 CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
+THE_FOLDER_ITSELF = ""  # the name of a run that lies in no folder of runs
 # What the reference bounds share: no limit of band or time.
 NO_LIMITS: dict[str, Any] = {
     "scheduler": "random",
@@ -70,10 +71,18 @@ def simulate(
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
         chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
-    study = _play(
-        [chosen], data, device, out, resume, time_limit_s, watch, one=True, data_dir=data_dir, runtime=runtime
+    (record,) = _play(
+        {THE_FOLDER_ITSELF: chosen},
+        data,
+        device,
+        out,
+        resume,
+        time_limit_s,
+        watch,
+        one=True,
+        data_dir=data_dir,
+        runtime=runtime,
     )
-    record = study.runs[0]
     if record.failure is not None:
         raise InputError(f"{record.title}: {record.failure.cause}")
     return record
@@ -111,8 +120,8 @@ def compare(
                 f"two runs would both be called {name}: give your schedulers different class names"
             )
     with connected(ray, device) if ray is not None else nullcontext() as cluster:
-        return _play(
-            list(each.values()),
+        found = _play(
+            each,
             data,
             device,
             out,
@@ -123,6 +132,47 @@ def compare(
             data_dir=data_dir,
             cluster=cluster,
         )
+    return Study(tuple(found))
+
+
+def play(
+    each: Mapping[str, Settings],
+    *,
+    data: Dataset | None = None,
+    device: str = "cpu",
+    out: str | Path | None = None,
+    resume: bool = False,
+    time_limit_s: float | None = None,
+    watch: Watch | None = None,
+    data_dir: str | Path | None = None,
+) -> dict[str, RunRecord]:
+    """Run any settings together, in lock-step; return their records by the same names.
+
+    They may differ in everything but what the device shares: data set, test images, model, precision and batch size. A
+    name is the run's folder inside `out`, and may lead through others: `tau-5/random-d1.2-s0`.
+    """
+    first = next(iter(each.values()), None)
+    for name, settings in each.items():
+        if first is not None and (different := differences(_on_device(first), _on_device(settings))):
+            key, (was, now) = next(iter(different.items()))
+            raise InputError(
+                f"{name}: {key}={now!r} cannot run together with {was!r}: all runs must share the data, the model,"
+                " the precision and the batch size"
+            )
+    found = _play(dict(each), data, device, out, resume, time_limit_s, watch, one=False, data_dir=data_dir)
+    return dict(zip(each, found, strict=True))
+
+
+def _on_device(settings: Settings) -> Settings:
+    """Return settings in which only that is left which all runs on a device share."""
+    training = settings.training
+    return Settings().changed(
+        dataset=settings.dataset,
+        training__model=training.model,
+        training__precision=training.precision,
+        training__batch_size=training.batch_size,
+        evaluation__test_images=settings.evaluation.test_images,
+    )
 
 
 def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
@@ -164,7 +214,7 @@ def run_name(settings: Settings) -> str:
 
 
 def _play(
-    each: list[Settings],
+    each: dict[str, Settings],  # by the name of their folder inside `out`
     data: Dataset | None,
     device: str,
     out: str | Path | None,
@@ -176,34 +226,36 @@ def _play(
     data_dir: str | Path | None = None,
     runtime: Exchange | None = None,
     cluster: Cluster | None = None,
-) -> Study:
+) -> list[RunRecord]:
     if not each:
         raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
     stop_at = None if time_limit_s is None else time.monotonic() + time_limit_s
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: choose a folder with --out")
+    chosen = list(each.values())
     if data is not None:
-        each = [
-            settings.changed(dataset=data.name) for settings in each
+        chosen = [
+            settings.changed(dataset=data.name) for settings in chosen
         ]  # so that the record does not claim another
     if folder is not None:
         check_out(folder, resume=resume, one=one)
     if data is None:
-        data = load_dataset(each[0].dataset, data_dir)
+        data = load_dataset(chosen[0].dataset, data_dir)
     # With a cluster, this process only finds out whether all is well.
-    laboratory = Laboratory(each[0], data, device if cluster is None else "cpu", runtime)
+    laboratory = Laboratory(chosen[0], data, device if cluster is None else "cpu", runtime)
     # All before the folder is made: if something is wrong, nothing is left behind.
-    runs = [laboratory.new_run(settings) for settings in each]
+    runs = [laboratory.new_run(settings) for settings in chosen]
     try:
         with locked(folder) if folder is not None else nullcontext() as holder:
             if cluster is not None:
                 _play_spread(cluster, laboratory.data, runs, folder, holder, stop_at, watch)
             else:
-                _play_here(laboratory, runs, folder, stop_at, watch, one)
+                folders = None if folder is None else [folder / name for name in each]
+                _play_here(laboratory, runs, folders, stop_at, watch)
     except OSError as error:  # such as a full disk
         raise _unwritable(folder, error) from None
-    return Study(tuple(_record(run) for run in runs))
+    return [_record(run) for run in runs]
 
 
 def _unwritable(folder: Path | None, error: OSError) -> InputError:
@@ -216,15 +268,13 @@ def _unwritable(folder: Path | None, error: OSError) -> InputError:
 def _play_here(
     laboratory: Laboratory,
     runs: list[Run],
-    folder: Path | None,
+    folders: list[Path] | None,
     stop_at: float | None,
     watch: Watch | None,
-    one: bool = False,
 ) -> None:
     try:
-        if folder is not None:
-            for run in runs:
-                own = folder if one else folder / run_name(run.settings)
+        if folders is not None:
+            for run, own in zip(runs, folders, strict=True):
                 _attach(run, RunFolder(own), laboratory)
         _advance_all(laboratory, runs, stop_at, watch)
     finally:
@@ -414,12 +464,14 @@ def _play_group(data: Dataset, group: Group, tell: Tell) -> list[Account]:
             tell(([Account.of(run, _last_records(run)) for run in runs], state.seconds))
 
     with ExitStack() as locks:
+        folders = None
         if group.folder is not None:
             check_shared(group.folder, group.holder or "")
-            for run in runs:  # one that was given up but lives on must not write beside its successor
-                locks.enter_context(locked(group.folder / run_name(run.settings)))
+            folders = [group.folder / run_name(run.settings) for run in runs]
+            for own in folders:  # one that was given up but lives on must not write beside its successor
+                locks.enter_context(locked(own))
         try:
-            _play_here(laboratory, runs, group.folder, stop_at, report)
+            _play_here(laboratory, runs, folders, stop_at, report)
         except OSError as error:
             raise _unwritable(group.folder, error) from None
     return [Account.of(run, run.records) for run in runs]

@@ -17,6 +17,7 @@ RULES: dict[str, dict[str, object]] = {name: {} for name in scheduler_names()}
 RULES |= {f"{name} sharing": {"spare_band": "share"} for name in scheduler_names()}
 RULES |= {f"{name} stop": {"on_no_fit": "stop"} for name in SEARCHES}
 RULES |= {f"{name} uniform": {"target": "uniform"} for name in SEARCHES}
+RULES |= {f"{name} data-mixes": {"mixes": "data"} for name in SEARCHES}
 RULES |= {f"{name} refined": {"search": "refined"} for name in SEARCHES}
 RULES |= {f"{name} exact": {"search": "exact"} for name in SEARCHES}
 

@@ -92,6 +92,24 @@ def test_greedy_against_a_slow_reading(seed: int) -> None:
             assert select(view, target=target, on_no_fit=on_no_fit) == expected
 
 
+def test_mixes_of_the_data_set_take_the_place_of_the_batches() -> None:
+    """docs/paper.md D4: `mixes = data` is the same rule in a round whose batches mirror every client's data."""
+    different = 0
+    for seed in range(20):
+        view = random_round(np.random.default_rng(seed), clients=12, classes=4)
+        mirrored = dataclasses.replace(view, batch_mix=view.data_mix)
+        for name in ("fedteddi", "fedcgd"):
+            for target in ("global", "uniform"):
+                rule = make_scheduler(name, mixes="data", target=target)
+                found = rule.select(view, np.random.default_rng(0))
+                plain = make_scheduler(name, target=target)
+                expected = plain.select(mirrored, np.random.default_rng(0))
+                assert found.clients == expected.clients
+                assert found.trace == expected.trace
+                different += found.clients != plain.select(view, np.random.default_rng(0)).clients
+    assert different > 10  # the two readings do choose differently
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_greedy_walks_a_greedy_path_on_the_papers_round(seed: int) -> None:
     """There, clients with one and the same class tie. Whoever is admitted must be among the best that fit,
@@ -360,6 +378,7 @@ def test_options_are_checked() -> None:
         {"search": "greddy"},
         {"lambda0": -1},
         {"target": 3},
+        {"mixes": "batches"},
         {"exact_time_limit_s": 0},
         {"nonsense": 1},
     ):

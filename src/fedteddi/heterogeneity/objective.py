@@ -45,7 +45,7 @@ class Objective:
     """P3 of one round: everything it depends on but the set."""
 
     num_samples: np.ndarray  # D_n, [N]
-    batch_mix: np.ndarray  # the round's batch histograms (docs/paper.md D4), [N, C]
+    batch_mix: np.ndarray  # the round's batch histograms, or the data-set mixes (docs/paper.md D4), [N, C]
     drift: np.ndarray  # drift_n, from the data-set mixes (D4), [N]
     target_mix: np.ndarray  # what the set should look like, [C]
     class_norm: np.ndarray  # L^(c), [C]

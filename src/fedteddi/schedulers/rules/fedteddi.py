@@ -20,6 +20,7 @@ from fedteddi.schedulers.view import RoundView
 
 Target = Literal["global", "uniform"]
 Search = Literal["greedy", "refined", "exact"]
+Mixes = Literal["batch", "data"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class FedTeddi(BandOptions):
     on_no_fit: OnNoFit = "skip"
     target: Target = "global"
     search: Search = "greedy"
+    mixes: Mixes = "batch"
     exact_time_limit_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -42,18 +44,18 @@ class FedTeddi(BandOptions):
         check_choice("on_no_fit", self.on_no_fit, get_args(OnNoFit))
         check_choice("target", self.target, get_args(Target))
         check_choice("search", self.search, get_args(Search))
+        check_choice("mixes", self.mixes, get_args(Mixes))
         check_number("exact_time_limit_s", self.exact_time_limit_s, above=0)
 
     def objective(self, view: RoundView) -> Objective:
         """Return P3 of this round as this rule weighs it."""
         everyone = self.target == "global"
+        mix = view.batch_mix if self.mixes == "batch" else view.data_mix  # docs/paper.md D4
         return Objective(
             num_samples=view.num_samples,
-            batch_mix=view.batch_mix,
+            batch_mix=mix,
             drift=temporal_drift(view.data_mix, view.previous_data_mix, view.class_norm),
-            target_mix=pooled_mix(view.num_samples, view.batch_mix)
-            if everyone
-            else uniform_mix(view.classes_seen),
+            target_mix=pooled_mix(view.num_samples, mix) if everyone else uniform_mix(view.classes_seen),
             class_norm=view.class_norm,
             gradient_std=view.gradient_std,
             batch_size=view.batch_size,
@@ -82,7 +84,7 @@ def _admissions(view: RoundView, objective: Objective, clients: np.ndarray) -> t
     sizes = np.arange(1, len(clients) + 1)
     held = np.cumsum(view.num_samples[clients])  # of the first k clients, [k]
     mix = (
-        np.cumsum(view.num_samples[clients, None] * view.batch_mix[clients], axis=0) / held[:, None]
+        np.cumsum(view.num_samples[clients, None] * objective.batch_mix[clients], axis=0) / held[:, None]
     )  # [k, C]
     variance = objective.gradient_std / np.sqrt(sizes * objective.batch_size)
     divergence = np.abs(mix - objective.target_mix) @ objective.class_norm
