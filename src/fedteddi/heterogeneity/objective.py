@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedteddi.heterogeneity.divergence import collective_divergence
+from fedteddi.heterogeneity.divergence import Distance, collective_divergence, euclidean_divergence
 from fedteddi.heterogeneity.mixes import pooled_mix, sample_shares
 
 
@@ -52,6 +52,12 @@ class Objective:
     gradient_std: float  # σ
     batch_size: int  # b
     drift_weight: float  # λ_k
+    distance: Distance = "absolute"  # of the set's mix from the target; the paper's is absolute
+
+    def divergence(self, set_mix: np.ndarray) -> float:
+        """Return how far a set's mix [C] is from the target."""
+        how = collective_divergence if self.distance == "absolute" else euclidean_divergence
+        return how(set_mix, self.target_mix, self.class_norm)
 
     def terms(self, clients: ArrayLike) -> ObjectiveTerms:
         """Return the terms for one set of client indices, at least one; α is renormalised over it (D3)."""
@@ -60,7 +66,7 @@ class Objective:
         set_mix = pooled_mix(held, self.batch_mix[members])  # [C]
         return ObjectiveTerms(
             variance=sampling_variance(self.gradient_std, len(members), self.batch_size),
-            divergence=collective_divergence(set_mix, self.target_mix, self.class_norm),
+            divergence=self.divergence(set_mix),
             drift=float(sample_shares(held) @ self.drift[members]),  # [n] @ [n]
             drift_weight=self.drift_weight,
         )

@@ -10,6 +10,7 @@ from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.protocol.reports import Round
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.schedule import Schedule, Scheduler
+from fedteddi.schedulers.search.rule import SearchingRule
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.bandwidth import rate_from_signal, signal_hz
 
@@ -50,7 +51,7 @@ class Answer:
 def answer_round(round: Round, rule: Scheduler, schedule: Schedule, seed: int) -> Answer:
     """Put together the facts about a schedule. Rules without a P3 of their own are judged by FedTeddi's."""
     view = round.view
-    judge = rule if isinstance(rule, FedTeddi) else FedTeddi()
+    judge = rule if isinstance(rule, SearchingRule) else FedTeddi()
     return Answer(
         scheduler=rule.name,
         options=dataclasses.asdict(rule) if dataclasses.is_dataclass(rule) else {},

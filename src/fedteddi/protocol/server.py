@@ -19,6 +19,7 @@ from fedteddi.protocol.vectors import NotFiniteError, average, pooled_norms, sou
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.schedule import Schedule, Scheduler, checked_choice
+from fedteddi.schedulers.search.rule import SearchingRule
 from fedteddi.schedulers.view import RoundView
 from fedteddi.settings import Settings
 
@@ -141,8 +142,8 @@ def _round(
         view = round_view(state, settings, heard, world, model_bits, needs)
         rng = keyed_rng(world.seed, "scheduler", frame=frame, round=number)
         chosen = checked_choice(rule, view, rng)
-        if chosen.clients and needs >= UNSAID_NEEDS:
-            judge = rule if isinstance(rule, FedTeddi) else FedTeddi()
+        judge = rule if isinstance(rule, SearchingRule) else FedTeddi()
+        if chosen.clients and needs >= judge.needs:  # otherwise the judge would not know what it needs
             terms = judge.objective(view).terms(chosen.clients)
     scheduled = tuple(reported[place] for place in chosen.clients)
 

@@ -84,4 +84,5 @@ BANDWIDTH = Reference(
 }""",
 )
 BASELINE = Reference("the usual baseline")
+OURS = Reference("this project, docs/fedteddi-plus.md")
 IN_FEDTEDDI = Reference(f"rival in {FEDTEDDI.short}", FEDTEDDI.bibtex)

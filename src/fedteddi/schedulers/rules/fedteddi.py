@@ -9,13 +9,12 @@ from fedteddi.errors import check_choice, check_number
 from fedteddi.heterogeneity.drift import temporal_drift
 from fedteddi.heterogeneity.mixes import pooled_mix, uniform_mix
 from fedteddi.heterogeneity.objective import Objective, drift_weight
-from fedteddi.schedulers.admission import BandOptions, granted
 from fedteddi.schedulers.references import FEDTEDDI, Reference
-from fedteddi.schedulers.schedule import Admission, Schedule, Trace
 from fedteddi.schedulers.search.exact import exact
-from fedteddi.schedulers.search.greedy import OnNoFit, greedy
+from fedteddi.schedulers.search.greedy import Found, OnNoFit, greedy
 from fedteddi.schedulers.search.problem import SearchProblem
 from fedteddi.schedulers.search.refined import refined
+from fedteddi.schedulers.search.rule import SearchingRule
 from fedteddi.schedulers.view import RoundView
 
 Target = Literal["global", "uniform"]
@@ -24,7 +23,7 @@ Mixes = Literal["batch", "data"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedTeddi(BandOptions):
+class FedTeddi(SearchingRule):
     """Lowest P3 = sampling variance + collective divergence − λ_k × temporal drift, within the band."""
 
     name: ClassVar[str] = "fedteddi"
@@ -62,45 +61,10 @@ class FedTeddi(BandOptions):
             drift_weight=drift_weight(self.lambda0, view.round, view.rounds_in_frame),
         )
 
-    def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
-        """Search for the set with the lowest P3 and give each member its B*."""
-        objective = self.objective(view)
-        problem = SearchProblem.build(
-            objective, clients=view.schedulable, needed_hz=view.needed_hz, total_hz=view.total_hz
-        )
+    def search_for(self, problem: SearchProblem, rng: np.random.Generator) -> Found:
+        """Search in the way that was chosen."""
         if self.search == "exact":
-            found = exact(problem, rng, self.exact_time_limit_s)
-        elif self.search == "refined":
-            found = refined(problem, rng)
-        else:
-            found = greedy(problem, self.on_no_fit, rng)
-        clients = problem.clients[found.members]
-        trace = Trace(admissions=_admissions(view, objective, clients), stopped=found.stopped)
-        return granted(view, clients, self.spare_band, trace=trace, bound=found.bound)
-
-
-def _admissions(view: RoundView, objective: Objective, clients: np.ndarray) -> tuple[Admission, ...]:
-    """Retell how the terms of P3 changed as the clients joined, one by one."""
-    sizes = np.arange(1, len(clients) + 1)
-    held = np.cumsum(view.num_samples[clients])  # of the first k clients, [k]
-    mix = (
-        np.cumsum(view.num_samples[clients, None] * objective.batch_mix[clients], axis=0) / held[:, None]
-    )  # [k, C]
-    variance = objective.gradient_std / np.sqrt(sizes * objective.batch_size)
-    divergence = np.abs(mix - objective.target_mix) @ objective.class_norm
-    drift = np.cumsum(view.num_samples[clients] * objective.drift[clients]) / held
-    left_hz = view.total_hz - np.cumsum(view.needed_hz[clients])
-
-    def change(values: np.ndarray, place: int) -> float | None:
-        return float(values[place] - values[place - 1]) if place else None
-
-    return tuple(
-        Admission(
-            client=int(client),
-            variance_change=change(variance, place),
-            divergence_change=change(divergence, place),
-            drift_change=change(drift, place),
-            left_hz=float(left_hz[place]),
-        )
-        for place, client in enumerate(clients)
-    )
+            return exact(problem, rng, self.exact_time_limit_s)
+        if self.search == "refined":
+            return refined(problem, rng)
+        return greedy(problem, self.on_no_fit, rng)

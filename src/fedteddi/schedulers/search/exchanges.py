@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedteddi.schedulers.search.problem import BLOCK_ELEMENTS, SearchProblem
+from fedteddi.schedulers.search.problem import BLOCK_ELEMENTS, SearchProblem, size_of
 
 NOBODY = 0
 
@@ -84,13 +84,12 @@ class Pool:
         return Exchanges(of_set=of_set, leaver=leaver, first=first, total=total)
 
     def _divergence(self, pull: np.ndarray) -> np.ndarray:
-        """Σ_c |pull of those who stay + A_cn| for every joiner n, [1 + P, Q], in blocks of classes."""
+        """Return the size of (pull of those who stay + A_n) for every joiner n, [1 + P, Q], in blocks of joiners."""
         joiners, columns = self.pull.shape[1], pull.shape[1]
-        divergence = np.zeros((joiners, columns))
-        width = max(1, BLOCK_ELEMENTS // divergence.size)
-        for start in range(0, len(pull), width):
+        divergence = np.empty((joiners, columns))
+        width = max(1, BLOCK_ELEMENTS // pull.size)
+        for start in range(0, joiners, width):
             block = slice(start, start + width)
-            part = self.pull[block, :, None] + pull[block, None, :]  # [c, 1 + P, Q]
-            np.abs(part, out=part)
-            divergence += np.add.reduce(part, axis=0)
+            part = self.pull[:, block, None] + pull[:, None, :]  # [C, 1 + p, Q]
+            divergence[block] = size_of(part, self.problem.distance)
         return divergence

@@ -4,7 +4,8 @@ With A_cn = L^(c) D_n (p_n^(c) − target^(c)) every set's utility is a quotient
 
     U(S) = (Σ_c |Σ_{n∈S} A_cn| − λ_k Σ_{n∈S} D_n drift_n) / Σ_{n∈S} D_n,
 
-so U(S ∪ n) for all n costs one pass over A, whatever the size of S.
+so U(S ∪ n) for all n costs one pass over A, whatever the size of S. With the Euclidean distance, √Σ_c (Σ_n A_cn)² takes
+the place of Σ_c |Σ_n A_cn|.
 """
 
 import math
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedteddi.heterogeneity.divergence import Distance
 from fedteddi.heterogeneity.objective import Objective
 
 # Columns of A worked on at once: 1 MiB of scratch stays in the cache. docs/scale.md has the measurement.
@@ -39,6 +41,7 @@ class SearchProblem:
     pull: np.ndarray  # A, [C, M]
     incentive: np.ndarray  # λ_k D_n drift_n, [M]
     one_client_variance: float  # σ/√b
+    distance: Distance = "absolute"
 
     @classmethod
     def build(
@@ -58,6 +61,7 @@ class SearchProblem:
             pull=pull,
             incentive=objective.drift_weight * samples * objective.drift[clients],
             one_client_variance=objective.gradient_std / math.sqrt(objective.batch_size),
+            distance=objective.distance,
         )
 
     def only(self, keep: np.ndarray) -> "SearchProblem":
@@ -70,6 +74,7 @@ class SearchProblem:
             pull=self.pull[:, keep],
             incentive=self.incentive[keep],
             one_client_variance=self.one_client_variance,
+            distance=self.distance,
         )
 
     def sums(self, members: np.ndarray) -> SetSums:
@@ -102,7 +107,7 @@ class SearchProblem:
         """P3(S); the empty set is worse than any other (docs/paper.md D2)."""
         if sums.size == 0:
             return math.inf
-        utility = (float(np.abs(sums.pull).sum()) - sums.incentive) / sums.samples
+        utility = (float(size_of(np.array(sums.pull), self.distance)) - sums.incentive) / sums.samples
         return self.variance(sums.size) + utility
 
     def utility_with_each(self, sums: SetSums) -> np.ndarray:
@@ -113,9 +118,17 @@ class SearchProblem:
         for block in blocks(count, classes):
             part = scratch[:, : block.stop - block.start]
             np.add(self.pull[:, block], sums.pull[:, None], out=part)
-            np.abs(part, out=part)
-            np.add.reduce(part, axis=0, out=divergence[block])
+            divergence[block] = size_of(part, self.distance)
         return (divergence - (sums.incentive + self.incentive)) / (sums.samples + self.samples)
+
+
+def size_of(pull: np.ndarray, distance: Distance) -> np.ndarray:
+    """Return Σ_c |pull_c| or √Σ_c pull_c² of [C, …]; `pull` is overwritten."""
+    if distance == "absolute":
+        np.abs(pull, out=pull)
+        return np.asarray(np.add.reduce(pull, axis=0))
+    np.square(pull, out=pull)
+    return np.asarray(np.sqrt(np.add.reduce(pull, axis=0)))
 
 
 def block_width(classes: int) -> int:

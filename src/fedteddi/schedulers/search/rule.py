@@ -1,0 +1,64 @@
+"""What the rules that search for a set share: an objective, a search, and the story of how the set came about."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedteddi.heterogeneity.objective import Objective
+from fedteddi.schedulers.admission import BandOptions, granted
+from fedteddi.schedulers.schedule import Admission, Schedule, Trace
+from fedteddi.schedulers.search.greedy import Found
+from fedteddi.schedulers.search.problem import SearchProblem
+from fedteddi.schedulers.view import RoundView
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchingRule(BandOptions):
+    """A rule that looks for the set with the lowest objective within the band."""
+
+    @abstractmethod
+    def objective(self, view: RoundView) -> Objective:
+        """Return P3 of this round as this rule weighs it."""
+
+    @abstractmethod
+    def search_for(self, problem: SearchProblem, rng: np.random.Generator) -> Found:
+        """Look for the set."""
+
+    def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
+        """Search for the set with the lowest P3 and give each member its B*."""
+        objective = self.objective(view)
+        problem = SearchProblem.build(
+            objective, clients=view.schedulable, needed_hz=view.needed_hz, total_hz=view.total_hz
+        )
+        found = self.search_for(problem, rng)
+        clients = problem.clients[found.members]
+        trace = Trace(admissions=_admissions(view, objective, clients), stopped=found.stopped)
+        return granted(view, clients, self.spare_band, trace=trace, bound=found.bound)
+
+
+def _admissions(view: RoundView, objective: Objective, clients: np.ndarray) -> tuple[Admission, ...]:
+    """Retell how the terms of P3 changed as the clients joined, one by one."""
+    sizes = np.arange(1, len(clients) + 1)
+    held = np.cumsum(view.num_samples[clients])  # of the first k clients, [k]
+    mix = (
+        np.cumsum(view.num_samples[clients, None] * objective.batch_mix[clients], axis=0) / held[:, None]
+    )  # [k, C]
+    variance = objective.gradient_std / np.sqrt(sizes * objective.batch_size)
+    divergence = np.array([objective.divergence(of_first) for of_first in mix])
+    drift = np.cumsum(view.num_samples[clients] * objective.drift[clients]) / held
+    left_hz = view.total_hz - np.cumsum(view.needed_hz[clients])
+
+    def change(values: np.ndarray, place: int) -> float | None:
+        return float(values[place] - values[place - 1]) if place else None
+
+    return tuple(
+        Admission(
+            client=int(client),
+            variance_change=change(variance, place),
+            divergence_change=change(divergence, place),
+            drift_change=change(drift, place),
+            left_hz=float(left_hz[place]),
+        )
+        for place, client in enumerate(clients)
+    )
