@@ -67,4 +67,4 @@ def test_minimum_bandwidth_signature() -> None:
 
 def test_built_in_rules() -> None:
     rivals = ["best-channel", "best-norm", "fed-cbs", "fedcgd", "power-of-choice", "pure-drift", "random"]
-    assert fedteddi.scheduler_names()[:8] == ["fedteddi", *rivals]
+    assert fedteddi.scheduler_names()[:9] == ["fedteddi", "fedteddi-plus", *rivals]

@@ -24,8 +24,8 @@ def built_in() -> dict[str, type[Scheduler]]:
             if inspect.isclass(value) and value.__module__ == module.name and "name" in vars(value):
                 rule = _checked(value, module.name)
                 found[rule.name] = rule
-    # The paper's rule first, then the rivals by name.
-    return dict(sorted(found.items(), key=lambda item: (item[0] != "fedteddi", item[0])))
+    # The paper's rule and ours first, then the rivals by name.
+    return dict(sorted(found.items(), key=lambda item: (not item[0].startswith("fedteddi"), item[0])))
 
 
 def scheduler_names() -> list[str]:
