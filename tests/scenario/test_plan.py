@@ -139,7 +139,7 @@ def test_cifar100_layout_is_the_papers() -> None:
         assert (news.sum(axis=1) > 0).sum() == 12
         assert sorted(news[:, classes].sum(axis=0)) == [150] * 8 + [300] * 2
     labels = np.repeat(np.arange(50), 500)
-    settings_ = ScenarioSettings(layout="paper-cifar100", overlap=False)
+    settings_ = ScenarioSettings(layout="paper-cifar100", samples_per_client=300, overlap=False)
     plan = build_plan(settings_, labels, 100, 3, seed=0)
     held = np.concatenate(plan.frames[0].held)
     assert len(np.unique(held)) == len(held) == 9000
