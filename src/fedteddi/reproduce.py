@@ -78,13 +78,15 @@ CIFAR100 = Reproduction(
         SmallerLateDrop("random", "figure 6", frames=(1, 2)),
         SmallerLateDrop("pure-drift", "figure 6", frames=(1, 2)),
     ),
-    # ResNet-18 learns from 25 images a second on a core: all rules take a few steps on a few images in both frames.
+    # ResNet-18 learns from 25 images a second on a core, and a model has 45 MB: all rules take a few steps on a few
+    # images in both frames, and a quarter of the band lets about five clients upload, whose models fit into memory.
     quick={
         "rounds": [0, 2, 2],
         "scenario__samples_per_client": 30,
         "training__pretrain_epochs": 1,
         "training__local_steps": 1,
         "training__batch_size": 4,
+        "radio__total_hz": 5e6,
         "estimates__class_gradient_samples": 2,
         "evaluation__every": 2,
         "evaluation__test_images": 200,

@@ -217,6 +217,7 @@ def _text(
         f"{len(summaries.runs)} finished runs. Written by {source}; nothing on this page is typed by hand.",
         "",
     ]
+    lines += _seeds(reproduction, summaries)
     if changed:
         lines += ["Settings that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {_plain(now)} instead of {_plain(was)}" for key, (was, now) in changed.items()]
@@ -236,6 +237,23 @@ def _text(
         lines += [f"![{title}]({name}/{title}.png)", ""]
     lines += ["## How it was run", "", *how_run(summaries)]
     return "\n".join(lines) + "\n"
+
+
+def _seeds(reproduction: Reproduction, summaries: Summaries) -> list[str]:
+    """Say which seeds there are, unless they are those of the whole study."""
+    found: dict[str, tuple[int, ...]] = {}
+    for rule in reproduction.schedulers:
+        for deadline_s in reproduction.deadlines_s:
+            at = f" at {deadline_s:g} s" if len(reproduction.deadlines_s) > 1 else ""
+            own = [one.key[2] for one in summaries.runs if one.key[:2] == (rule, deadline_s)]
+            found[f"{rule}{at}"] = tuple(sorted(own))
+    if set(found.values()) == {reproduction.seeds}:
+        return []
+    texts = {rule: ", ".join(map(str, seeds)) or "none yet" for rule, seeds in found.items()}
+    if len(set(texts.values())) == 1:
+        return [f"Seeds: {texts.popitem()[1]}.", ""]
+    each = [f"- {rule}: {text}" for rule, text in texts.items()]
+    return ["Seeds, of which two rules are compared on those that both have:", "", *each, ""]
 
 
 HOW_JUDGED = """\
