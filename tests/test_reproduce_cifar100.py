@@ -17,6 +17,7 @@ from fedteddi.results.summary import Summaries, Summarised, merged, read_summari
 from made_study import made_frames
 
 Cli = Callable[..., Outcome]
+ROOT = Path(__file__).parents[1]
 
 # The study in very small: its layout and frames, tiny images, a model of one convolution.
 SMALL = [
@@ -63,8 +64,13 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
         play(f"group{number}", [rule], [seed])
         if number < 2:
             assert summarise(CIFAR100, Path(f"group{number}"), Path("kept/cifar100")) == []
-    done = cli("reproduce", "cifar100", "--out", "group2", "--summarise", "kept/cifar100")
+    Path("README.md").write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    words = ("--out", "group2", "--summarise", "kept/cifar100", "--readme", "README.md")
+    done = cli("reproduce", "cifar100", *words)
     assert done.code == 0, done.err
+    rows = Path("README.md").read_text(encoding="utf-8").split("<!-- results of cifar100 begins -->\n")[1]
+    assert rows.startswith("| claim | paper | ours | holds? | command |")
+    assert "| frame 2: fewer rounds than fed-cbs, to 50% | 51.8 % fewer rounds |" in rows
     keys = [one.key for one in read_summaries(Path("kept/cifar100")).runs]
     assert keys == [("fedteddi", 30.0, 10), ("fedteddi", 30.0, 11), ("random", 30.0, 10)]
     play("together", ["fedteddi", "random"], [10, 11])
