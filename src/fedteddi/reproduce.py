@@ -82,14 +82,15 @@ CIFAR100 = Reproduction(
     # images in both frames, and a quarter of the band lets about five clients upload, whose models fit into memory.
     quick={
         "rounds": [0, 2, 2],
-        "scenario__samples_per_client": 30,
+        "scenario__samples_per_client": 12,
         "training__pretrain_epochs": 1,
         "training__local_steps": 1,
         "training__batch_size": 4,
         "radio__total_hz": 5e6,
         "estimates__class_gradient_samples": 2,
+        "estimates__class_norm_every": 2,
         "evaluation__every": 2,
-        "evaluation__test_images": 200,
+        "evaluation__test_images": 100,
         "evaluation__loss_samples": 30,
     },
     notes=CIFAR100_NOTES,

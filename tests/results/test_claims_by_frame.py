@@ -147,6 +147,12 @@ def test_every_claim_of_the_study_has_its_command() -> None:
     }
 
 
+def test_a_study_without_the_second_frame_is_judged_as_far_as_it_goes() -> None:
+    study = Study(tuple(made_run(rule, s, jump(10)) for rule in ("fedteddi", "random") for s in (10, 11)))
+    rows = CIFAR100.judged(study)
+    assert {row.verdict for row in rows if row.claim.startswith("fewer rounds")} == {"cannot be judged"}
+
+
 def test_lines_end_with_their_frame() -> None:
     """The last point of frame 1 and the first of frame 2 share round 50; between them there is none to be drawn."""
     study = Study(tuple(runs("fedteddi", [10, 15], [10, 15])))

@@ -88,7 +88,7 @@ class Faster:
                 findings = [self._at(study, time, where[time], accuracy, self.target) for time in times]
                 claim = f"{text}, to {percent(self.target)}"
                 found.append(self._judged(claim, accuracy, self.paper, findings, times))
-            pairs = [pair(study, OURS, self.rival, time) for time in times]
+            pairs = [pair(study, OURS, self.rival, time, self.frame) for time in times]
             levels = [highest_level([*both], self.frame, accuracy) for both in pairs]
             judged_already = self.target is not None and found[-1].verdict != "cannot be judged"
             if judged_already or (self.target is not None and set(levels) <= {None, self.target}):
@@ -101,7 +101,7 @@ class Faster:
         return found
 
     def _at(self, study: Study, time: float, where: str, accuracy: Accuracy, target: float | None) -> Finding:
-        own, theirs = pair(study, OURS, self.rival, time)
+        own, theirs = pair(study, OURS, self.rival, time, self.frame)
         found = faster(own, theirs, self.frame, target, accuracy, where, self.gain)
         rules = [by_seed(study, rule, time) for rule in study.schedulers if rule not in REFERENCES]
         every = [run for runs in rules for run in runs.values()]
@@ -142,7 +142,7 @@ class First:
         return found
 
     def _at(self, study: Study, frame: int, time: float, where: str, accuracy: Accuracy) -> Iterator[Finding]:
-        both = {rival: pair(study, OURS, rival, time) for rival in self.rivals}
+        both = {rival: pair(study, OURS, rival, time, frame) for rival in self.rivals}
         pairs = {rival: runs for rival, runs in both.items() if runs[0]}
         missing = [rival for rival in self.rivals if rival not in pairs]
         if not pairs:
@@ -252,7 +252,9 @@ class MoreScheduled:
             return float(np.mean(own)) if own else 0.0
 
         findings = tuple(
-            ahead(*pair(study, OURS, self.rival, time), scheduled, self.frame, where, self.rival, 1)
+            ahead(
+                *pair(study, OURS, self.rival, time, self.frame), scheduled, self.frame, where, self.rival, 1
+            )
             for time, where in places(study, self.frame, deadlines_s)
         )
         claim = f"more scheduled clients {self.kind} than {self.rival}"
@@ -274,7 +276,14 @@ class SmallerLateDrop:
         for accuracy in ACCURACIES:
             measure = partial(late_drop, accuracy=accuracy)
             findings = tuple(
-                ahead(*pair(study, OURS, self.rival, time), measure, frame, where, self.rival, smaller=True)
+                ahead(
+                    *pair(study, OURS, self.rival, time, frame),
+                    measure,
+                    frame,
+                    where,
+                    self.rival,
+                    smaller=True,
+                )
                 for frame in self.frames
                 for time, where in places(study, frame, deadlines_s)
             )

@@ -135,8 +135,15 @@ def by_seed(study: Study, rule: str, deadline_s: float) -> dict[int, RunRecord]:
     return {run.settings.seed: run for run in study.of(rule, deadline_s) if run.finished}
 
 
-def pair(study: Study, ours: str, rival: str, deadline_s: float) -> tuple[list[RunRecord], list[RunRecord]]:
-    """Return the runs of two rules at a deadline, of the seeds both have, in the same order."""
+def pair(
+    study: Study, ours: str, rival: str, deadline_s: float, frame: int | None = None
+) -> tuple[list[RunRecord], list[RunRecord]]:
+    """Return the runs of two rules at a deadline, of the seeds both have, in the same order.
+
+    None if a frame is named that they do not have.
+    """
+    if frame is not None and frame not in study.frames:
+        return [], []
     own, theirs = by_seed(study, ours, deadline_s), by_seed(study, rival, deadline_s)
     seeds = sorted(set(own) & set(theirs))
     return [own[seed] for seed in seeds], [theirs[seed] for seed in seeds]
