@@ -7,14 +7,16 @@ import numpy as np
 from fedteddi.results.runs import RunRecord
 from fedteddi.settings import Settings
 
-# Frame 0: classes 0 and 1; frame 1 brings class 2 to client 1.
-COUNTS = np.array([[[10, 0, 0], [0, 10, 0]], [[10, 0, 0], [0, 5, 5]]])
+
+def made_run(rule: str, seed: int, curve: list[float], **more: Any) -> RunRecord:
+    """A run whose accuracy, on every class and so by both measures, is `curve` at rounds 0, 5, 10, … of frame 1."""
+    return made_frames(rule, seed, [curve], **more)
 
 
-def made_run(
+def made_frames(
     rule: str,
     seed: int,
-    curve: list[float],
+    curves: list[list[float]],
     *,
     deadline_s: float = 1.2,
     clients: int = 2,
@@ -22,27 +24,39 @@ def made_run(
     every: int = 5,
     base: Settings | None = None,
 ) -> RunRecord:
-    """A run whose accuracy, on every class and so by both measures, is `curve` at rounds 0, 5, 10, … of frame 1."""
-    last = (len(curve) - 1) * every
+    """A run with a curve for each of frames 1, 2, …; frame 0 has no rounds."""
+    lengths = [(len(curve) - 1) * every for curve in curves]
     settings = (base or Settings()).changed(
-        name=rule, scheduler=rule, seed=seed, rounds=[0, last], radio__deadline_s=deadline_s
+        name=rule, scheduler=rule, seed=seed, rounds=[0, *lengths], radio__deadline_s=deadline_s
     )
-    records: list[dict[str, Any]] = [{"frame": 0, "round": 0} | _judged(0.9)]
-    for number in range(last + 1):
-        record: dict[str, Any] = {"frame": 1, "round": number}
-        if number:
-            record |= {"clients": list(range(clients)), "scheduled_new": new, "round_s": deadline_s}
-            record |= {
-                "uplink_bits": 32 * clients,
-                "energy_j": 2 / 3,
-                "gradient_std": None,
-                "objective": None,
-            }
-        if number % every == 0:
-            record |= _judged(curve[number // every])
-        records.append(record)
-    return RunRecord(settings, COUNTS, tuple(records), True)
+    counts = _counts(len(curves))
+    classes = counts.shape[2]
+    records: list[dict[str, Any]] = [{"frame": 0, "round": 0} | _judged(0.9, classes)]
+    for frame, (curve, last) in enumerate(zip(curves, lengths, strict=True), start=1):
+        for number in range(last + 1):
+            record: dict[str, Any] = {"frame": frame, "round": number}
+            if number:
+                record |= {"clients": list(range(clients)), "scheduled_new": new, "round_s": deadline_s}
+                record |= {
+                    "uplink_bits": 32 * clients,
+                    "energy_j": 2 / 3,
+                    "gradient_std": None,
+                    "objective": None,
+                }
+            if number % every == 0:
+                record |= _judged(curve[number // every], classes)
+            records.append(record)
+    return RunRecord(settings, counts, tuple(records), True)
 
 
-def _judged(value: float) -> dict[str, Any]:
-    return {"class_accuracy": [value] * 3, "balanced": value, "global": value}
+def _counts(frames: int) -> np.ndarray:
+    """Frame 0: a class for each of two clients; every later frame brings one more class to client 1, [L, 2, C]."""
+    counts = np.zeros((1 + frames, 2, 2 + frames), dtype=np.int64)
+    counts[:, 0, 0] = counts[0, 1, 1] = 10
+    for frame in range(1, 1 + frames):
+        counts[frame, 1, [1, 1 + frame]] = 5
+    return counts
+
+
+def _judged(value: float, classes: int) -> dict[str, Any]:
+    return {"class_accuracy": [value] * classes, "balanced": value, "global": value}

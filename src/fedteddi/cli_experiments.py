@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fedteddi.results.runs import Study
 
 Experiment = Annotated[
-    str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10) or a .toml file.")
+    str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10, cifar100) or a .toml file.")
 ]
 Rounds = Annotated[
     int | None, typer.Option(min=1, help="Rounds of every frame that has any (sets λ's decay too).")
@@ -237,12 +237,12 @@ def scenario(
     out.print(f"drawn in {files_written[0]}", soft_wrap=True)
 
 
-def parse_seeds(text: str) -> list[int]:
-    """Read "5" as 0 to 4 and "100-104" as those five."""
+def parse_seeds(text: str, start: int = 0) -> list[int]:
+    """Read "5" as five seeds from `start` on and "100-104" as those five."""
     first, dash, last = text.partition("-")
     if not first.isdecimal() or (dash and not last.isdecimal()):
         raise InputError(f"--seeds {text!r}: give how many, such as 5, or which, such as 100-104")
-    seeds = list(range(int(first), int(last) + 1)) if dash else list(range(int(first)))
+    seeds = list(range(int(first), int(last) + 1)) if dash else list(range(start, start + int(first)))
     if not seeds:
         raise InputError(f"--seeds {text!r} means no seed at all: give at least one")
     return seeds

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="The study: cifar10.")],
+    study: Annotated[str, typer.Argument(help="The study: cifar10 or cifar100.")],
     scheduler: Annotated[
         list[str] | None, typer.Option(help="Only this rule (may be repeated); default the paper's eight.")
     ] = None,
@@ -38,7 +38,10 @@ def reproduce(
         list[float] | None, typer.Option(help="Only this deadline, in seconds (may be repeated).")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(help="How many (5 means 0 to 4) or which (0-4); default 5, with --quick 1.")
+        str | None,
+        typer.Option(
+            help="How many, or which (10-14); default 5, with --quick 1. cifar10 counts them from 0, cifar100 from 10."
+        ),
     ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -95,7 +98,7 @@ def reproduce(
             chosen,
             out=folder,
             schedulers=scheduler,
-            seeds=None if seeds is None else parse_seeds(seeds),
+            seeds=None if seeds is None else parse_seeds(seeds, chosen.seeds[0]),
             deadlines_s=deadline,
             quick=quick,
             changes=changes or [],

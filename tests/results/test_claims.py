@@ -124,10 +124,11 @@ def test_first_is_ahead_of_every_rival() -> None:
         assert row.verdict == verdict
         assert row.findings[0].full.endswith(f"(best rival: fed-cbs), {words}")
     row = claim.judge(Study((*ours, *weak)), (1.2,))[0]
-    assert (row.verdict, row.findings[0].full) == (
-        "cannot be judged",
-        "1.2 s: no runs of fedteddi and fed-cbs",
-    )
+    assert row.verdict == "cannot be judged"  # first among those there are is not first
+    assert row.findings[0].short == "1.2 s: ahead of 1 of 1, no runs with fed-cbs"
+    row = claim.judge(Study((*finals("fedteddi", [0.5, 0.5, 0.5]), *weak)), (1.2,))[0]
+    assert row.verdict == "does not hold"  # whoever is missing
+    assert claim.judge(Study(ours), (1.2,))[0].findings[0].full == "1.2 s: no runs of fedteddi and random"
 
 
 def test_first_in_speed() -> None:

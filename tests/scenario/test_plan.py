@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from fedteddi import InputError
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.layouts import dirichlet, few_classes, rounded_counts
-from fedteddi.scenario.paper_cifar100 import paper_cifar100_arrival, paper_cifar100_first
 from fedteddi.scenario.replay import find_replay_rule, keep_balanced, keep_random
 from fedteddi.scenario.traces import read_trace, traced
 from fedteddi.settings import Arrival, ScenarioSettings
@@ -127,23 +126,6 @@ def test_two_arrivals_of_a_frame_choose_their_clients_independently() -> None:
     counts = build_plan(chosen, LABELS, 10, 2, seed=0).frames[1].counts
     assert (counts[:, 6] > 0).sum() == (counts[:, 7] > 0).sum() == 5
     assert not np.array_equal(counts[:, 6] > 0, counts[:, 7] > 0)
-
-
-def test_cifar100_layout_is_the_papers() -> None:
-    """400/300/200 of 30 classes, nobody shares an image, 12 clients meet ten new classes a frame."""
-    first = paper_cifar100_first()
-    assert first.sum(axis=0)[:30].tolist() == [400] * 10 + [300] * 10 + [200] * 10
-    assert (first.sum(axis=1) == 300).all()
-    for frame, classes in ((1, slice(30, 40)), (2, slice(40, 50))):
-        news = paper_cifar100_arrival(frame, np.random.default_rng(0))
-        assert (news.sum(axis=1) > 0).sum() == 12
-        assert sorted(news[:, classes].sum(axis=0)) == [150] * 8 + [300] * 2
-    labels = np.repeat(np.arange(50), 500)
-    settings_ = ScenarioSettings(layout="paper-cifar100", overlap=False)
-    plan = build_plan(settings_, labels, 100, 3, seed=0)
-    held = np.concatenate(plan.frames[0].held)
-    assert len(np.unique(held)) == len(held) == 9000
-    assert all(len(own) == 300 for frame in plan.frames for own in frame.held)
 
 
 def test_layouts_by_hand() -> None:

@@ -3,22 +3,29 @@
 A claim is a difference that should be above zero, and comparisons.py says when it is.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, Protocol
 
 import numpy as np
 
 from fedteddi.results.comparisons import (
     Finding,
+    Gain,
     Verdict,
+    above_all,
     ahead,
     by_seed,
     faster,
     final,
     highest_level,
+    late_drop,
     mean_over_frame,
     pair,
+    places,
     points,
+    reached_levels,
     verdict_of,
 )
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
@@ -64,37 +71,42 @@ class Faster:
     target: float | None = None
     deadline_s: float | None = None
     frame: int = 1
+    gain: Gain = "faster"  # how the paper counts it
 
     def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
         """Judge at the target and, where that cannot be judged, also at the highest level that is reached."""
         times = (self.deadline_s,) if self.deadline_s is not None else deadlines_s
-        where = f", {times[0]:g} s" if self.deadline_s is not None else ""
-        text = f"faster than {self.rival}{where}"
+        where = dict(places(study, self.frame, times))
+        text = f"{self.gain} than {self.rival}"
+        if self.deadline_s is not None:
+            text += f", {self.deadline_s:g} s"
+        if len(study.frames) > 1:
+            text = f"frame {self.frame}: {text}"
         found = []
         for accuracy in ACCURACIES:
             if self.target is not None:
-                findings = [self._at(study, time, accuracy, self.target) for time in times]
+                findings = [self._at(study, time, where[time], accuracy, self.target) for time in times]
                 claim = f"{text}, to {percent(self.target)}"
                 found.append(self._judged(claim, accuracy, self.paper, findings, times))
-            pairs = [pair(study, OURS, self.rival, time) for time in times]
+            pairs = [pair(study, OURS, self.rival, time, self.frame) for time in times]
             levels = [highest_level([*both], self.frame, accuracy) for both in pairs]
             judged_already = self.target is not None and found[-1].verdict != "cannot be judged"
             if judged_already or (self.target is not None and set(levels) <= {None, self.target}):
                 continue
             each = zip(times, levels, strict=True)
-            findings = [self._at(study, time, accuracy, level) for time, level in each]
+            findings = [self._at(study, time, where[time], accuracy, level) for time, level in each]
             claim = f"{text}, to the highest level one of them reaches"
             paper = self.paper if self.target is None else "–"
             found.append(self._judged(claim, accuracy, paper, findings, times))
         return found
 
-    def _at(self, study: Study, time: float, accuracy: Accuracy, target: float | None) -> Finding:
-        own, theirs = pair(study, OURS, self.rival, time)
-        found = faster(own, theirs, self.frame, target, accuracy, f"{time:g} s")
+    def _at(self, study: Study, time: float, where: str, accuracy: Accuracy, target: float | None) -> Finding:
+        own, theirs = pair(study, OURS, self.rival, time, self.frame)
+        found = faster(own, theirs, self.frame, target, accuracy, where, self.gain)
         rules = [by_seed(study, rule, time) for rule in study.schedulers if rule not in REFERENCES]
         every = [run for runs in rules for run in runs.values()]
         if own and target and all(run.rounds_to(self.frame, target, accuracy) is None for run in every):
-            short = f"{time:g} s, {percent(target)}: no rule reaches it"
+            short = f"{where}, {percent(target)}: no rule reaches it"
             found = replace(found, short=short, full=f"{found.full}, no run of any rule reaches it")
         return found
 
@@ -106,52 +118,73 @@ class Faster:
 
 @dataclass(frozen=True)
 class First:
-    """Ours is ahead of every rival at every deadline, in speed or in final accuracy."""
+    """Ours is ahead of every rival, at every deadline and in every frame that is named."""
 
-    what: Literal["speed", "final accuracy"]
+    what: Literal["speed", "speed to each level", "final accuracy", "mean accuracy over the frame"]
     rivals: tuple[str, ...]
     paper: str
-    frame: int = 1
+    frames: tuple[int, ...] = (1,)
 
     def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
         """Compare with each rival; behind one of them is not first."""
         found = []
+        frames = "in every frame" if len(study.frames) > 1 else ""
+        deadlines = "at every deadline" if len(deadlines_s) > 1 or not frames else ""
+        claim = " ".join(word for word in (f"first in {self.what}", frames, deadlines) if word)
         for accuracy in ACCURACIES:
-            findings = tuple(self._at(study, time, accuracy) for time in deadlines_s)
-            claim = f"first in {self.what} at every deadline"
+            findings = tuple(
+                finding
+                for frame in self.frames
+                for time, where in places(study, frame, deadlines_s)
+                for finding in self._at(study, frame, time, where, accuracy)
+            )
             found.append(Judged(claim, accuracy, self.paper, findings, (OURS, *self.rivals), deadlines_s))
         return found
 
-    def _at(self, study: Study, time: float, accuracy: Accuracy) -> Finding:
-        where = f"{time:g} s"
-        pairs = {rival: pair(study, OURS, rival, time) for rival in self.rivals}
-        missing = [rival for rival, (own, _) in pairs.items() if not own]
-        if missing:
-            return Finding("cannot be judged", "–", f"{where}: no runs of {OURS} and {missing[0]}")
-        if self.what == "speed":
-            every = [runs for both in pairs.values() for runs in both]
-            level = highest_level(every, self.frame, accuracy)
-            if level is None:
-                return Finding("cannot be judged", "–", f"{where}: no rule reaches any level with every seed")
-            each = {r: faster(*both, self.frame, level, accuracy, where) for r, both in pairs.items()}
-            rounds = {r: rounds_to(both[1], self.frame, level, accuracy) for r, both in pairs.items()}
-            best = min(rounds, key=lambda rival: (-rounds[rival].reached, rounds[rival].censored.mean()))
+    def _at(self, study: Study, frame: int, time: float, where: str, accuracy: Accuracy) -> Iterator[Finding]:
+        both = {rival: pair(study, OURS, rival, time, frame) for rival in self.rivals}
+        pairs = {rival: runs for rival, runs in both.items() if runs[0]}
+        missing = [rival for rival in self.rivals if rival not in pairs]
+        if not pairs:
+            yield Finding("cannot be judged", "–", f"{where}: no runs of {OURS} and {missing[0]}")
+        elif "accuracy" in self.what:
+            chosen = final if self.what == "final accuracy" else mean_over_frame
+            value = partial(chosen, accuracy=accuracy)
+            each = {rival: ahead(*runs, value, frame, where, rival) for rival, runs in pairs.items()}
+            means = {rival: np.mean([value(run, frame) for run in runs[1]]) for rival, runs in pairs.items()}
+            best = max(means, key=lambda rival: means[rival])
+            found = _counted(where, each, best, missing)
+            if self.what == "mean accuracy over the frame":
+                above, evaluations = above_all(list(pairs.values()), frame, accuracy)
+                often = f", its mean curve above theirs at {above} of {evaluations} evaluations"
+                found = replace(found, short=found.short + often, full=found.full + often)
+            yield found
         else:
-            each = {
-                r: ahead(*both, lambda run, frame: final(run, frame, accuracy), self.frame, where, r)
-                for r, both in pairs.items()
-            }
-            best = max(pairs, key=lambda rival: _mean_final(pairs[rival][1], self.frame, accuracy))
-        verdicts = [finding.verdict for finding in each.values()]
-        ahead_of = verdicts.count("holds")
-        behind = [rival for rival, finding in each.items() if finding.verdict == "does not hold"]
-        verdict: Verdict = (
-            "does not hold" if behind else "holds" if ahead_of == len(verdicts) else "cannot be judged"
-        )
-        counted = f"ahead of {ahead_of} of {len(verdicts)}"
-        if behind:
-            counted += f", behind {', '.join(behind)}"
-        return Finding(verdict, f"{where}: {counted}", f"{each[best].full} (best rival: {best}), {counted}")
+            every = [runs for one in pairs.values() for runs in one]
+            levels = reached_levels(every, frame, accuracy)
+            if not levels:
+                yield Finding("cannot be judged", "–", f"{where}: no rule reaches any level with every seed")
+            for level in levels if self.what == "speed to each level" else levels[-1:]:
+                each = {r: faster(*runs, frame, level, accuracy, where) for r, runs in pairs.items()}
+                rounds = {r: rounds_to(runs[1], frame, level, accuracy) for r, runs in pairs.items()}
+                best = min(rounds, key=lambda rival: (-rounds[rival].share, rounds[rival].censored.mean()))
+                named = where if self.what == "speed" else f"{where}, {percent(level)}"
+                yield _counted(named, each, best, missing)
+
+
+def _counted(where: str, each: dict[str, Finding], best: str, missing: list[str]) -> Finding:
+    """Count of how many rivals ours is ahead; the comparison with the best of them is shown in full."""
+    verdicts = [finding.verdict for finding in each.values()]
+    ahead_of = verdicts.count("holds")
+    behind = [rival for rival, finding in each.items() if finding.verdict == "does not hold"]
+    all_of_them = ahead_of == len(verdicts) and not missing
+    verdict: Verdict = "does not hold" if behind else "holds" if all_of_them else "cannot be judged"
+    counted = f"ahead of {ahead_of} of {len(verdicts)}"
+    if behind:
+        counted += f", behind {', '.join(behind)}"
+    if missing:
+        counted += f", no runs with {', '.join(missing)}"
+    return Finding(verdict, f"{where}: {counted}", f"{each[best].full} (best rival: {best}), {counted}")
 
 
 @dataclass(frozen=True)
@@ -219,11 +252,43 @@ class MoreScheduled:
             return float(np.mean(own)) if own else 0.0
 
         findings = tuple(
-            ahead(*pair(study, OURS, self.rival, time), scheduled, self.frame, f"{time:g} s", self.rival, 1)
-            for time in deadlines_s
+            ahead(
+                *pair(study, OURS, self.rival, time, self.frame), scheduled, self.frame, where, self.rival, 1
+            )
+            for time, where in places(study, self.frame, deadlines_s)
         )
         claim = f"more scheduled clients {self.kind} than {self.rival}"
         return [Judged(claim, "–", self.paper, findings, (OURS, self.rival), deadlines_s)]
+
+
+@dataclass(frozen=True)
+class SmallerLateDrop:
+    """Ours falls less from a frame's best accuracy to its last than a rival does."""
+
+    rival: str
+    paper: str
+    frames: tuple[int, ...] = (1,)
+
+    def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
+        """Compare the drops per seed, in each frame."""
+        claim = f"a smaller late drop than {self.rival} in every frame"
+        found = []
+        for accuracy in ACCURACIES:
+            measure = partial(late_drop, accuracy=accuracy)
+            findings = tuple(
+                ahead(
+                    *pair(study, OURS, self.rival, time, frame),
+                    measure,
+                    frame,
+                    where,
+                    self.rival,
+                    smaller=True,
+                )
+                for frame in self.frames
+                for time, where in places(study, frame, deadlines_s)
+            )
+            found.append(Judged(claim, accuracy, self.paper, findings, (OURS, self.rival), deadlines_s))
+        return found
 
 
 @dataclass(frozen=True)
@@ -234,14 +299,12 @@ class Reproduction:
     title: str
     schedulers: tuple[str, ...]
     deadlines_s: tuple[float, ...]
+    seeds: tuple[int, ...]
     targets: Targets
     claims: tuple[Claim, ...]
     quick: dict[str, object]  # settings that `--quick` changes
+    notes: str = ""  # what a reader must know to understand the claims of this study
 
     def judged(self, study: Study) -> list[Judged]:
         """Hold every claim against a study."""
         return [row for claim in self.claims for row in claim.judge(study, self.deadlines_s)]
-
-
-def _mean_final(runs: list[RunRecord], frame: int, accuracy: Accuracy) -> float:
-    return float(np.mean([final(run, frame, accuracy) for run in runs]))

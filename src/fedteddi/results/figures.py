@@ -70,7 +70,8 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
         ax.bar(places, new, color="#D55E00", label="holds new classes")
         ax.bar(places, old, bottom=new, color="#56B4E9", label="only old")
         ax.set_xticks(places, [scheduler for scheduler, _ in found], rotation=40, ha="right")
-        ax.set_title(_limit(study, deadline_s))
+        several = f"frame {frame}, " if len(study.frames) > 1 else ""
+        ax.set_title(f"{several}{_limit(study, deadline_s)}")
         ax.set_ylabel("scheduled clients a round")
         ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         ax.set_axisbelow(True)
@@ -97,16 +98,22 @@ def rounds_to_levels_by_frame(study: Study) -> Figure:
 
 
 def accuracy_over_frames(study: Study) -> Figure:
-    """Figure 6: test accuracy over all frames with rounds, their boundaries marked."""
+    """Figure 6: test accuracy over all frames with rounds, their boundaries marked.
+
+    Lines end there: the next frame counts more classes, and starts from the best model, not from the last.
+    """
     starts = _starts(study.runs[0])
     played = study.frames
     figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         for scheduler, runs in _at(study, deadline_s):
-            x = np.concatenate([_rounds(runs, frame) + starts[frame] for frame in played])
-            y = np.concatenate([_accuracies(runs, frame, accuracy) for frame in played], axis=1)
-            _line(ax, scheduler, x, y)
+            x = [_rounds(runs, frame) + starts[frame] for frame in played]
+            y = [_accuracies(runs, frame, accuracy) for frame in played]
+            _line(ax, scheduler, _broken(x), _broken(y))
         _boundaries(ax, [starts[frame] for frame in played[1:]])
+        for frame in played:
+            middle = starts[frame] + study.runs[0].settings.rounds[frame] / 2
+            ax.text(middle, 0.02, f"frame {frame}", transform=ax.get_xaxis_transform(), ha="center")
         ax.set_ylabel(f"{accuracy} test accuracy")
     return _finished(figure, axes)
 
@@ -254,6 +261,13 @@ def _rounds(runs: list[RunRecord], frame: int) -> np.ndarray:
 
 def _accuracies(runs: list[RunRecord], frame: int, accuracy: Accuracy) -> np.ndarray:
     return np.array([[r[accuracy] for r in run.evaluated(frame)] for run in runs])  # [seeds, evaluations]
+
+
+def _broken(parts: list[np.ndarray]) -> np.ndarray:
+    """Join arrays along their last axis with NaN between them, where a line is then interrupted."""
+    gap = np.full((*parts[0].shape[:-1], 1), np.nan)
+    joined = [piece for part in parts for piece in (part, gap)]
+    return np.concatenate(joined[:-1], axis=-1)
 
 
 def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:

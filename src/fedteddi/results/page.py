@@ -19,7 +19,7 @@ from fedteddi.settings import Settings
 
 QUICK = "quick: a shortened study that shows that everything works, not how good a rule is"
 # What makes a study shorter than the paper's: fewer of any of these.
-LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds")
+LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds", "scenario.samples_per_client")
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _shorter(changed: dict[str, tuple[object, object]]) -> bool:
 
 def _tables(reproduction: Reproduction, study: Study) -> dict[str, pd.DataFrame]:
     found = {}
-    for frame in _frames(study):
+    for frame in study.frames:
         found[f"accuracy-frame{frame}"] = tables.summary(study, frame)
         found[f"rounds-frame{frame}"] = tables.rounds_table(study, frame, reproduction.targets)
         found[f"old-and-new-frame{frame}"] = tables.continual_table(study, frame)
@@ -178,16 +178,19 @@ def _tables(reproduction: Reproduction, study: Study) -> dict[str, pd.DataFrame]
 
 
 def _figures(study: Study) -> dict[str, Figure]:
+    """Return figures 3 to 5, or, of several frames, 6 and 7 in place of 3 and 5, which show the same frame by frame."""
+    several = len(study.frames) > 1
     drawn = {}
-    for frame in _frames(study):
-        drawn[f"figure3-accuracy-frame{frame}"] = figures.accuracy_over_rounds(study, frame)
+    if several:
+        drawn["figure6-accuracy-frames"] = figures.accuracy_over_frames(study)
+        drawn["figure7-rounds-frames"] = figures.rounds_to_levels_by_frame(study)
+    for frame in study.frames:
+        if not several:
+            drawn[f"figure3-accuracy-frame{frame}"] = figures.accuracy_over_rounds(study, frame)
         drawn[f"figure4-scheduled-frame{frame}"] = figures.scheduled_clients(study, frame)
-        drawn[f"figure5-rounds-frame{frame}"] = figures.rounds_to_levels(study, frame)
+        if not several:
+            drawn[f"figure5-rounds-frame{frame}"] = figures.rounds_to_levels(study, frame)
     return drawn
-
-
-def _frames(study: Study) -> list[int]:
-    return [frame for frame, rounds in enumerate(study.runs[0].settings.rounds) if rounds]
 
 
 TITLES = {
@@ -214,6 +217,7 @@ def _text(
         f"{len(summaries.runs)} finished runs. Written by {source}; nothing on this page is typed by hand.",
         "",
     ]
+    lines += _seeds(reproduction, summaries)
     if changed:
         lines += ["Settings that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {_plain(now)} instead of {_plain(was)}" for key, (was, now) in changed.items()]
@@ -222,6 +226,7 @@ def _text(
     shown["ours"] = [text.replace("; ", "<br>") for text in shown["ours"]]
     shown["command"] = [f"`{text}`" for text in shown["command"]]
     lines += ["## The paper's claims", "", tables.markdown(shown), "", HOW_JUDGED, ""]
+    lines += [reproduction.notes, ""] if reproduction.notes else []
     for title, table in parts.items():
         kind, _, frame = title.rpartition("-frame")
         if kind in TITLES:
@@ -232,6 +237,23 @@ def _text(
         lines += [f"![{title}]({name}/{title}.png)", ""]
     lines += ["## How it was run", "", *how_run(summaries)]
     return "\n".join(lines) + "\n"
+
+
+def _seeds(reproduction: Reproduction, summaries: Summaries) -> list[str]:
+    """Say which seeds there are, unless they are those of the whole study."""
+    found: dict[str, tuple[int, ...]] = {}
+    for rule in reproduction.schedulers:
+        for deadline_s in reproduction.deadlines_s:
+            at = f" at {deadline_s:g} s" if len(reproduction.deadlines_s) > 1 else ""
+            own = [one.key[2] for one in summaries.runs if one.key[:2] == (rule, deadline_s)]
+            found[f"{rule}{at}"] = tuple(sorted(own))
+    if set(found.values()) == {reproduction.seeds}:
+        return []
+    texts = {rule: ", ".join(map(str, seeds)) or "none yet" for rule, seeds in found.items()}
+    if len(set(texts.values())) == 1:
+        return [f"Seeds: {texts.popitem()[1]}.", ""]
+    each = [f"- {rule}: {text}" for rule, text in texts.items()]
+    return ["Seeds, of which two rules are compared on those that both have:", "", *each, ""]
 
 
 HOW_JUDGED = """\

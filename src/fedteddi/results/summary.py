@@ -91,11 +91,10 @@ def merged(one: Summaries, other: Summaries) -> Summaries:
     found = {summarised.key: summarised for summarised in one.runs}
     for summarised in other.runs:
         known = found.setdefault(summarised.key, summarised)
-        rule, deadline_s, seed = summarised.key
         if known.run.records != summarised.run.records:
             raise InputError(
-                f"{rule} at deadline {deadline_s:g} s with seed {seed} is there already with another outcome:"
-                f" remove {rule}.jsonl.gz to replace it"
+                f"{_called(summarised.key)} is there already with another outcome:"
+                f" remove {summarised.key[0]}.jsonl.gz to replace it"
             )
     joined = Summaries(one.name, tuple(found[key] for key in sorted(found)))
     _check_one_study(joined)
@@ -129,7 +128,8 @@ def read_summaries(folder: Path) -> Summaries:
         raise InputError(
             f"{folder} holds no summaries: 'fedteddi reproduce … --summarise {folder}' makes them"
         )
-    names, runs = [], []
+    names: list[str] = []
+    runs: dict[Key, tuple[Path, Summarised]] = {}
     for file in files:
         try:
             name, own = _read(file)
@@ -138,10 +138,13 @@ def read_summaries(folder: Path) -> Summaries:
         except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
             raise InputError(f"{file} is not a summary ({error}): make it again with --summarise") from None
         names.append(name)
-        runs += own
+        for one in own:
+            known, _ = runs.setdefault(one.key, (file, one))
+            if runs[one.key][1] is not one:
+                raise InputError(f"{_called(one.key)} is in {known} and in {file}: remove one of them")
     if len(set(names)) > 1:
         raise InputError(f"{folder} mixes {' and '.join(sorted(set(names)))}: keep one folder per study")
-    found = Summaries(names[0], tuple(sorted(runs, key=lambda one: one.key)))
+    found = Summaries(names[0], tuple(runs[key][1] for key in sorted(runs)))
     _check_one_study(found)
     return found
 
@@ -153,16 +156,27 @@ def shared_settings(settings: Settings) -> dict[str, Any]:
     return data
 
 
+def _called(key: Key) -> str:
+    rule, deadline_s, seed = key
+    return f"{rule} at deadline {deadline_s:g} s with seed {seed}"
+
+
 def _check_one_study(summaries: Summaries) -> None:
     firsts: dict[str, Settings] = {}
+    held: dict[tuple[int, bool], Summarised] = {}
     for one in summaries.runs:
         own = one.run.settings
         first = firsts.setdefault(own.name if own.name in REFERENCES else "rules", own)
         if shared_settings(first) != shared_settings(own):
             same = first.model_dump(include={*VARIANT}) | {"radio__deadline_s": first.radio.deadline_s}
             raise InputError(
-                f"{one.key[0]} at deadline {one.key[1]:g} s with seed {one.key[2]} belongs to another study"
+                f"{_called(one.key)} belongs to another study"
                 f" ({first_difference(first, own.changed(**same))}): keep it in a folder of its own"
+            )
+        same_seed = held.setdefault((own.seed, own.scenario.pooled), one)
+        if not np.array_equal(same_seed.run.counts, one.run.counts):
+            raise InputError(
+                f"{_called(one.key)} and {_called(same_seed.key)} did not see the same data: run one of them again"
             )
 
 

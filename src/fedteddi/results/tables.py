@@ -27,6 +27,11 @@ class RoundsTo:
         return sum(r is not None for r in self.rounds)
 
     @property
+    def share(self) -> float:
+        """Which part of the runs reached the target."""
+        return self.reached / len(self.rounds)
+
+    @property
     def censored(self) -> np.ndarray:
         """The rounds with K standing for those that never got there: a lower bound of what they would need."""
         return np.array([self.in_frame if r is None else r for r in self.rounds], dtype=float)

@@ -219,9 +219,10 @@ class InProcess:
         drawn = np.zeros((len(asked), self.num_classes), dtype=np.int64)
         for (place, c), probe, gradient in zip(places, probes, self.engine.gradients(probes), strict=True):
             layers = asked[place][0].settings.estimates.class_norm_layers
-            part = gradient[self.engine.model.head] if layers == "head" else gradient
+            part = gradient[self.engine.model.head].clone() if layers == "head" else gradient
             drawn[place, c] = len(probe.samples)
-            sums[place][c] = part * float(drawn[place, c])
+            # In place: of a large model with many classes, a second copy of them all would not fit into memory.
+            sums[place][c] = part.mul_(float(drawn[place, c]))
         return [
             Answers({ALL_CLIENTS: ClassGradients(gradient_sum=own, counts=counts)}, {})
             for own, counts in zip(sums, drawn, strict=True)

@@ -58,7 +58,7 @@ def _first(settings: ScenarioSettings, num_classes: int, seed: int) -> np.ndarra
         return np.stack([rounded_counts(row.astype(float), settings.samples_per_client) for row in units])
     if settings.layout == "paper-cifar100":
         _need_classes(settings.layout, num_classes, 50)
-        return paper_cifar100_first()[:, :num_classes]
+        return paper_cifar100_first(settings.samples_per_client)[:, :num_classes]
     if len(settings.class_weights) > num_classes:
         raise InputError(
             f"scenario.class_weights has {len(settings.class_weights)} entries: the data set has {num_classes} classes"
@@ -83,7 +83,7 @@ def _papers_arrival(
         counts[chosen, classes] = settings.samples_per_client // 2
         return counts
     if settings.layout == "paper-cifar100" and frame in (1, 2):
-        return paper_cifar100_arrival(frame, rng)[:, :num_classes]
+        return paper_cifar100_arrival(frame, rng, settings.samples_per_client)[:, :num_classes]
     return np.zeros((clients, num_classes), dtype=np.int64)
 
 
