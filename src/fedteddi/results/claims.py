@@ -19,6 +19,8 @@ from fedteddi.results.comparisons import (
     mean_over_frame,
     pair,
     points,
+    scheduled_new,
+    scheduled_old,
     verdict_of,
 )
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
@@ -211,13 +213,7 @@ class MoreScheduled:
 
     def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
         """Compare the mean number a round, per seed and deadline."""
-        new = self.kind == "with new classes"
-
-        def scheduled(run: RunRecord, frame: int) -> float:
-            rounds = [r for r in run.records if r["frame"] == frame and r["round"]]
-            own = [r["scheduled_new"] if new else len(r["clients"]) - r["scheduled_new"] for r in rounds]
-            return float(np.mean(own)) if own else 0.0
-
+        scheduled = scheduled_new if self.kind == "with new classes" else scheduled_old
         findings = tuple(
             ahead(*pair(study, OURS, self.rival, time), scheduled, self.frame, f"{time:g} s", self.rival, 1)
             for time in deadlines_s
