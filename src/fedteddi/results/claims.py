@@ -26,9 +26,11 @@ from fedteddi.results.comparisons import (
     places,
     points,
     reached_levels,
+    scheduled_new,
+    scheduled_old,
     verdict_of,
 )
-from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
+from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, Study
 from fedteddi.results.tables import Targets, percent, rounds_to
 
 OURS = "fedteddi"
@@ -244,13 +246,7 @@ class MoreScheduled:
 
     def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
         """Compare the mean number a round, per seed and deadline."""
-        new = self.kind == "with new classes"
-
-        def scheduled(run: RunRecord, frame: int) -> float:
-            rounds = [r for r in run.records if r["frame"] == frame and r["round"]]
-            own = [r["scheduled_new"] if new else len(r["clients"]) - r["scheduled_new"] for r in rounds]
-            return float(np.mean(own)) if own else 0.0
-
+        scheduled = scheduled_new if self.kind == "with new classes" else scheduled_old
         findings = tuple(
             ahead(
                 *pair(study, OURS, self.rival, time, self.frame), scheduled, self.frame, where, self.rival, 1

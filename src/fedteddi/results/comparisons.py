@@ -6,7 +6,7 @@ zero lies inside, if there are fewer than two seeds, or if too many runs never r
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -190,3 +190,18 @@ def late_drop(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
     """
     judged = [record[accuracy] for record in run.evaluated(frame) if record["round"]]
     return float(max(judged) - judged[-1])
+
+
+def scheduled_new(run: RunRecord, frame: int) -> float:
+    """Return how many scheduled clients a round hold new classes."""
+    return _mean_of_rounds(run, frame, lambda record: record["scheduled_new"])
+
+
+def scheduled_old(run: RunRecord, frame: int) -> float:
+    """Return how many scheduled clients a round hold only old classes."""
+    return _mean_of_rounds(run, frame, lambda record: len(record["clients"]) - record["scheduled_new"])
+
+
+def _mean_of_rounds(run: RunRecord, frame: int, count: Callable[[dict[str, Any]], int]) -> float:
+    counts = [count(record) for record in run.records if record["frame"] == frame and record["round"]]
+    return float(np.mean(counts)) if counts else 0.0

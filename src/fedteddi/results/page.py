@@ -41,7 +41,7 @@ def write_page(
     if not study.runs:
         raise InputError("no run has come to its end yet: finish one with --resume")
     changed = changes(study, paper)
-    mark = QUICK if _shorter(changed) else ""
+    mark = QUICK if shorter(changed) else ""
     claims = claims_table(reproduction, study)
     parts = {"claims": claims} | _tables(reproduction, study)
     folder = into / name
@@ -154,7 +154,7 @@ def changes(study: Study, paper: Settings) -> dict[str, tuple[object, object]]:
     }
 
 
-def _shorter(changed: dict[str, tuple[object, object]]) -> bool:
+def shorter(changed: dict[str, tuple[object, object]]) -> bool:
     """Say whether a study has fewer rounds, steps, epochs or test images than the paper's."""
 
     def total(value: object) -> float:
@@ -220,7 +220,7 @@ def _text(
     lines += _seeds(reproduction, summaries)
     if changed:
         lines += ["Settings that differ from the paper's study:", ""]
-        lines += [f"- `{key}`: {_plain(now)} instead of {_plain(was)}" for key, (was, now) in changed.items()]
+        lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]
         lines += [""]
     shown = parts["claims"].copy()
     shown["ours"] = [text.replace("; ", "<br>") for text in shown["ours"]]
@@ -302,5 +302,6 @@ def _revision(text: str | None) -> str:
     return f"{head[:12]}{dash}" if dash else dirty[:12]
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """Return a setting's value as the page shows it: of a data set in a file, only the file's name."""
     return Path(value).name if isinstance(value, str) and value.endswith(".npz") else str(value)

@@ -86,15 +86,18 @@ def from_folder(name: str, folder: Path) -> tuple[Summaries, list[str]]:
     return Summaries(name, tuple(sorted(found, key=lambda one: one.key))), unfinished
 
 
-def merged(one: Summaries, other: Summaries) -> Summaries:
-    """Join two parts of a study; the machines may differ, the settings may not, and no run may have two outcomes."""
+def merged(one: Summaries, other: Summaries, file: str = "") -> Summaries:
+    """Join two parts of a study; the machines may differ, the settings may not, and no run may have two outcomes.
+
+    `file` is where the first part lies, if not in a file per rule.
+    """
     found = {summarised.key: summarised for summarised in one.runs}
     for summarised in other.runs:
         known = found.setdefault(summarised.key, summarised)
         if known.run.records != summarised.run.records:
             raise InputError(
                 f"{_called(summarised.key)} is there already with another outcome:"
-                f" remove {summarised.key[0]}.jsonl.gz to replace it"
+                f" remove {file or f'{summarised.key[0]}.jsonl.gz'} to replace it"
             )
     joined = Summaries(one.name, tuple(found[key] for key in sorted(found)))
     _check_one_study(joined)
@@ -103,22 +106,29 @@ def merged(one: Summaries, other: Summaries) -> Summaries:
 
 def write_summaries(summaries: Summaries, folder: Path) -> list[Path]:
     """Write one file per rule."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
     written = []
     for rule in dict.fromkeys(key[0] for key in (one.key for one in summaries.runs)):
-        own = [one for one in summaries.runs if one.key[0] == rule]
-        lines = [
-            json.dumps(line, allow_nan=False, separators=(",", ":")) for line in _lines(summaries.name, own)
-        ]
-        content = gzip.compress(("\n".join(lines) + "\n").encode(), compresslevel=9, mtime=0)
-        # The byte that names the system on which it was compressed is set to "unknown".
-        path = folder / f"{rule}.jsonl.gz"
-        write_atomically(path, content[:9] + b"\xff" + content[10:])
-        written.append(path)
+        own = tuple(one for one in summaries.runs if one.key[0] == rule)
+        written.append(write_summary(Summaries(summaries.name, own), folder / f"{rule}.jsonl.gz"))
     return written
+
+
+def write_summary(summaries: Summaries, path: Path) -> Path:
+    """Write runs that share their settings into one file."""
+    lines = [
+        json.dumps(line, allow_nan=False, separators=(",", ":"))
+        for line in _lines(summaries.name, list(summaries.runs))
+    ]
+    content = gzip.compress(("\n".join(lines) + "\n").encode(), compresslevel=9, mtime=0)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The byte that names the system on which it was compressed is set to "unknown".
+        write_atomically(path, content[:9] + b"\xff" + content[10:])
+    except OSError as error:
+        raise InputError(
+            f"{path.parent} cannot be written ({error.strerror}): choose another folder"
+        ) from None
+    return path
 
 
 def read_summaries(folder: Path) -> Summaries:
@@ -131,14 +141,9 @@ def read_summaries(folder: Path) -> Summaries:
     names: list[str] = []
     runs: dict[Key, tuple[Path, Summarised]] = {}
     for file in files:
-        try:
-            name, own = _read(file)
-        except InputError:
-            raise
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
-            raise InputError(f"{file} is not a summary ({error}): make it again with --summarise") from None
-        names.append(name)
-        for one in own:
+        part = read_summary(file)
+        names.append(part.name)
+        for one in part.runs:
             known, _ = runs.setdefault(one.key, (file, one))
             if runs[one.key][1] is not one:
                 raise InputError(f"{_called(one.key)} is in {known} and in {file}: remove one of them")
@@ -147,6 +152,17 @@ def read_summaries(folder: Path) -> Summaries:
     found = Summaries(names[0], tuple(runs[key][1] for key in sorted(runs)))
     _check_one_study(found)
     return found
+
+
+def read_summary(file: Path) -> Summaries:
+    """Read one file of summaries."""
+    try:
+        name, own = _read(file)
+    except InputError:
+        raise
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
+        raise InputError(f"{file} is not a summary ({error}): make it again with --summarise") from None
+    return Summaries(name, tuple(sorted(own, key=lambda one: one.key)))
 
 
 def shared_settings(settings: Settings) -> dict[str, Any]:

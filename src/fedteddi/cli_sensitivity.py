@@ -1,0 +1,128 @@
+"""The command that varies one factor at a time. Torch is imported only when it is used."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedteddi.cli_data import DataDir
+from fedteddi.cli_experiments import Changes, Device, Resume, TimeLimit, parse_seeds, say_where, time_left
+from fedteddi.cli_progress import watching
+from fedteddi.errors import InputError
+from fedteddi.terminal import out, print_table, say
+
+if TYPE_CHECKING:
+    from fedteddi.results.page import Page
+    from fedteddi.results.runs import RunRecord
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(sensitivity)
+
+
+def sensitivity(
+    study: Annotated[str, typer.Argument(help="The study: cifar10.")],
+    factor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this factor and the baseline (may be repeated): tau, class-norm, target, search, mixes, lambda0,"
+            " shadowing, augment, pretraining, rounds; or only the baseline: baseline."
+        ),
+    ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this level of the one --factor, without the baseline (may be repeated)."),
+    ] = None,
+    scheduler: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this rule (may be repeated): fedteddi, fedcgd, fed-cbs, random."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="How many (2 means 0 and 1) or which (0-1); default 2, with --quick 1.")
+    ] = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    out_folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where the runs are; default runs/sensitivity-STUDY (--quick: …-quick)."),
+    ] = None,
+    resume: Resume = False,
+    time_limit: TimeLimit = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="All levels in minutes: few rounds and steps, one seed.")
+    ] = False,
+    changes: Changes = None,
+    summarise: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run nothing: add the finished runs of --out to the summaries in this folder, and write their page.",
+            metavar="DIR",
+        ),
+    ] = None,
+    from_summaries: Annotated[
+        Path | None,
+        typer.Option(help="Run nothing: write the page DIR.md about the summaries in DIR.", metavar="DIR"),
+    ] = None,
+) -> None:
+    """Vary one factor at a time around a baseline, and say which of the paper's claims hold where.
+
+    All runs advance together. Parts may be run one by one: the same --out with --resume and another --factor, --level,
+    --scheduler or --seeds. The page about all finished runs of --out is written to OUT/report whenever those asked for
+    are done; what is missing is shown as not run.
+    """
+    from fedteddi import sensitivity as library
+
+    grid = library.find_sensitivity(study, quick)
+    folder = out_folder or Path("runs") / grid.name
+    if summarise is not None and from_summaries is not None:
+        raise InputError("--summarise and --from-summaries: give one; --summarise writes the page as well")
+    kept = summarise or from_summaries
+    if summarise is not None:
+        _name_unfinished(library.summarise(grid, folder, summarise))
+    if kept is not None:
+        _show(library.page_of_summaries(grid, kept, out_folder if from_summaries is not None else None))
+        return
+    with watching() as watch:
+        played = library.sensitivity(
+            grid,
+            out=folder,
+            factors=factor or [],
+            levels=level or [],
+            schedulers=scheduler or [],
+            seeds=None if seeds is None else parse_seeds(seeds),
+            changes=changes or [],
+            resume=resume,
+            time_limit_s=time_left(time_limit),
+            watch=watch,
+            device=device,
+            data_dir=data_dir,
+        )
+    failed = _say_failed(played)
+    finished = all(run.finished or run.failure for run in played.values())
+    if finished and failed < len(played):
+        page, unfinished = library.page_of_runs(grid, folder)
+        _name_unfinished(unfinished)
+        _show(page)
+    say_where(folder, finished)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _say_failed(played: "dict[str, RunRecord]") -> int:
+    """Name the runs that failed, and why; return how many."""
+    causes = {name: run.failure.cause for name, run in played.items() if run.failure is not None}
+    for name, cause in causes.items():
+        say("warning", f"{name} failed, and is left out: {cause}, and choose another --out")
+    return len(causes)
+
+
+def _name_unfinished(names: list[str]) -> None:
+    for name in names:
+        say("warning", f"{name} is not finished, and left out: continue it with --resume")
+
+
+def _show(page: "Page") -> None:
+    print_table(page.claims)
+    pictures = [file for file in page.files if file.suffix == ".png"]
+    out.print(f"\n{page.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)

@@ -1,0 +1,193 @@
+"""A sensitivity study as a page: which claims hold where, the whole grid in tables and figures, how it was run.
+
+Every sentence on it that says what was found is computed: the same summaries give the same page, to the byte.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from fedteddi.errors import InputError
+from fedteddi.results import sensitivity_figures, tables
+from fedteddi.results.figures import save
+from fedteddi.results.page import QUICK, Page, changes, how_run, plain, shorter
+from fedteddi.results.sensitivity_claims import in_words
+from fedteddi.results.sensitivity_grid import BASELINE, Factor, Played, Sensitivity
+from fedteddi.results.sensitivity_tables import (
+    Outcomes,
+    all_claims_table,
+    all_levels_table,
+    claims_by_level,
+    counts_table,
+    judged,
+    level_table,
+    names,
+)
+from fedteddi.settings import Settings
+
+
+def write_page(played: Played, paper: Settings, into: Path, name: str, source: str) -> Page:
+    """Write NAME.md into a folder, and its CSV tables and figures into NAME/ beside it.
+
+    `paper` are the settings of the paper's study, `source` says what makes the page again, and from what.
+    """
+    grid, outcomes = played.grid, judged(played)
+    changed = changes(played.baseline, paper) if played.baseline.runs else {}
+    mark = QUICK if shorter(changed) else ""
+    counts = counts_table(grid, outcomes)
+    parts = {"claims": all_claims_table(grid, outcomes), "levels": all_levels_table(played)}
+    folder = into / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [folder / f"{title}.csv" for title in parts]
+        for file, table in zip(written, parts.values(), strict=True):
+            table.to_csv(file, index=False)
+        pictures = {"overview": sensitivity_figures.overview(grid, outcomes)}
+        pictures |= {factor.name: sensitivity_figures.levels(played, factor) for factor in grid.factors}
+        for title, figure in pictures.items():
+            if mark:
+                figure.suptitle(mark, fontsize="small")
+            written += save(figure, folder / title)
+        lines = [*_head(played, source, changed, mark), *_claims(grid, outcomes, counts, name)]
+        for factor in grid.factors:
+            lines += _factor(played, outcomes, factor, name)
+        lines += ["## Files", ""]
+        lines += ["As CSV: " + ", ".join(f"[{title}]({name}/{title}.csv)" for title in parts) + "."]
+        lines += ["", "## How it was run", "", *how_run(played.everything)]
+        (into / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
+    return Page([into / f"{name}.md", *written], counts)
+
+
+def _head(played: Played, source: str, changed: dict[str, tuple[object, object]], mark: str) -> list[str]:
+    grid = played.grid
+    lines = [f"# {grid.title}", ""]
+    if mark:
+        lines += [f"**{mark[0].upper()}{mark[1:]}.**", ""]
+    runs = played.everything.runs
+    deadlines = sorted({one.run.settings.radio.deadline_s for one in runs})
+    lines += [
+        f"{len(runs)} finished runs of {', '.join(grid.schedulers)} at T_max"
+        f" {', '.join(f'{deadline_s:g}' for deadline_s in deadlines)} s. One factor at a time is varied around a"
+        f" baseline ({_baseline(grid)}). Written by {source}; nothing on this page is typed by hand.",
+        "",
+    ]
+    if changed:
+        lines += ["Settings of the baseline that differ from the paper's study:", ""]
+        lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]
+        lines += [""]
+    return lines
+
+
+def _baseline(grid: Sensitivity) -> str:
+    own = [factor.named(level) for factor in grid.factors for level in factor.levels if level.is_baseline]
+    return ", ".join(own)
+
+
+def _claims(grid: Sensitivity, outcomes: Outcomes, counts: pd.DataFrame, name: str) -> list[str]:
+    lines = ["## Which of the paper's claims hold where", ""]
+    lines += [*_in_short(grid, outcomes), ""]
+    lines += [f"- {_sentence(grid, outcomes, claim.title)}" for claim in grid.claims]
+    lines += ["", f"![overview]({name}/overview.png)", "", "At how many levels, the baseline among them:", ""]
+    return [*lines, tables.markdown(counts), "", HOW_TO_READ.format(seeds=_seeds(grid.seeds)), ""]
+
+
+def _seeds(count: int) -> str:
+    return {1: "One seed", 2: "Two seeds"}.get(count, f"{count} seeds")
+
+
+HOW_TO_READ = """\
+*Ahead* and *behind* mean that FedTeddi is ahead of the rival, or behind it, on every seed (of *first*: the best rival
+of that seed); *mixed* is everything between, ties included; *neither reaches it*: no run of the two rules does. The
+number beside it is the mean difference over the seeds, above zero where FedTeddi is ahead: rounds saved, accuracy, or
+clients a round; ≥ and ≤ mark bounds, where runs never reach the target and count as K rounds. {seeds} cannot judge with
+confidence: the 95 % interval of so few differences is wide. Where it decides all the same, by the rules of the
+[study's page](cifar10.md#the-papers-claims), *holds* or *does not hold* stands in brackets; intervals are not corrected
+for the number of comparisons. Of rules that a factor does not concern, the baseline's runs stand at every level."""
+
+
+def _in_short(grid: Sensitivity, outcomes: Outcomes) -> list[str]:
+    """Say which claims stand everywhere, which nowhere, and which factors turn one round."""
+    by_claim = {
+        claim.title: [
+            own[claim.title].mark for own in outcomes.values() if own[claim.title].mark != "not run"
+        ]
+        for claim in grid.claims
+    }
+    sentences = []
+    for mark in ("ahead", "behind"):
+        always = [title for title, marks in by_claim.items() if marks and set(marks) == {mark}]
+        words = in_words(mark, grid.seeds)
+        sentences.append(f"{words[0].upper()}{words[1:]} at every level that was run: {_listed(always)}.")
+    turned = {
+        names(grid)[key]: [
+            title
+            for title, outcome in own.items()
+            if {outcome.mark, outcomes[BASELINE][title].mark} == {"ahead", "behind"}
+        ]
+        for key, own in outcomes.items()
+    }
+    found = [f"{level} ({'; '.join(titles)})" for level, titles in turned.items() if titles]
+    sentences.append(f"Levels that turn a claim round, from ahead to behind or back: {_listed(found)}.")
+    return [" ".join(sentences)]
+
+
+def _sentence(grid: Sensitivity, outcomes: Outcomes, title: str) -> str:
+    """Say at which levels a claim is ahead, mixed, behind, open or not run, and where the interval decides."""
+    named = names(grid)
+    found = {key: own[title] for key, own in outcomes.items()}
+    run = [key for key, outcome in found.items() if outcome.mark != "not run"]
+    ahead = [key for key in run if found[key].mark == "ahead"]
+    text = f"**{title}**: ahead on every seed at {len(ahead)} of {len(run)} levels."
+    if ahead and len(ahead) <= len(run) / 2:
+        text += f" Ahead: {_listed([named[key] for key in ahead])}."
+    for mark in ("mixed", "behind", "not reached", "not run"):
+        own = [named[key] for key, outcome in found.items() if outcome.mark == mark]
+        words = in_words(mark, grid.seeds)
+        if own:
+            text += f" {words[0].upper()}{words[1:]}: {_listed(own)}."
+    for verdict in ("holds", "does not hold"):
+        own = [named[key] for key, outcome in found.items() if outcome.verdict == verdict]
+        if own:
+            text += f" By the interval it {verdict} at {_listed(own)}."
+    return text
+
+
+def _factor(played: Played, outcomes: Outcomes, factor: Factor, name: str) -> list[str]:
+    lines = [f"## {factor.title} ({factor.symbol})", ""]
+    lines += [factor.note, ""] if factor.note else []
+    lines += [f"![{factor.name}]({name}/{factor.name}.png)", ""]
+    lines += [_against_baseline(outcomes, factor), ""]
+    lines += [tables.markdown(claims_by_level(played.grid, outcomes, factor)), ""]
+    return [
+        *lines,
+        "Rounds to an accuracy, final accuracy, scheduled clients:",
+        "",
+        tables.markdown(level_table(played, factor)),
+        "",
+    ]
+
+
+def _against_baseline(outcomes: Outcomes, factor: Factor) -> str:
+    """Say what becomes of the claims at each level, compared with the baseline."""
+    sentences = []
+    for level in factor.levels:
+        own, base = outcomes[factor.key(level)], outcomes[BASELINE]
+        if level.is_baseline:
+            continue
+        if all(outcome.mark == "not run" for outcome in own.values()):
+            sentences.append(f"{factor.named(level)} was not run.")
+            continue
+        moved = [
+            f"{title}: {own[title].words} (baseline: {base[title].words})"
+            for title in own
+            if own[title].mark not in ("not run", base[title].mark)
+        ]
+        text = "; ".join(moved) if moved else "every claim fares as at the baseline"
+        sentences.append(f"{factor.named(level)}: {text}.")
+    return " ".join(sentences)
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words) if words else "none"
