@@ -125,8 +125,8 @@ def compare(
     scheduler: Annotated[
         list[str] | None,
         typer.Option(
-            help="A rule (may be repeated); default all. Also two bounds: everyone (all upload, no limits) and"
-            " centralised (all data in one place)."
+            help="A rule, such as random, fedteddi[search=refined] or file.py:Class (may be repeated); default all."
+            " Also two bounds: everyone (all upload, no limits) and centralised (all data in one place)."
         ),
     ] = None,
     seeds: Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")] = "1",

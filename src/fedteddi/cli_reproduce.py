@@ -30,9 +30,14 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="The study: cifar10 or cifar100.")],
+    study: Annotated[
+        str, typer.Argument(help="The study: cifar10, cifar100 or plus-cifar10 (fedteddi-plus against all).")
+    ],
     scheduler: Annotated[
-        list[str] | None, typer.Option(help="Only this rule (may be repeated); default the paper's eight.")
+        list[str] | None,
+        typer.Option(
+            help="Only this rule, such as fedteddi[search=refined] (may be repeated); default all of the study."
+        ),
     ] = None,
     deadline: Annotated[
         list[float] | None, typer.Option(help="Only this deadline, in seconds (may be repeated).")

@@ -21,6 +21,7 @@ from fedteddi.results.reading import read_run
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.run import Run
 from fedteddi.runtimes.in_process import Exchange
+from fedteddi.schedulers.registry import named_rule
 from fedteddi.settings import Settings
 
 CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
@@ -176,17 +177,19 @@ def _on_device(settings: Settings) -> Settings:
 
 
 def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
-    """Return the settings of one run of a comparison."""
+    """Return the settings of one run of a comparison; a rule may have options: `fedteddi[search=refined]`."""
     if scheduler in REFERENCES:
         return reference(base.changed(name=scheduler, seed=seed, **NO_LIMITS))
-    name = scheduler.rpartition(":")[2]
-    if name in REFERENCES:
-        raise InputError(f"{scheduler}: {name} is the name of a reference bound: give your class another")
-    same = scheduler == base.scheduler
+    rule = named_rule(scheduler)
+    if rule.name in REFERENCES:
+        raise InputError(
+            f"{scheduler}: {rule.name} is the name of a reference bound: give your class another"
+        )
+    common = base.scheduler_options if rule.scheduler == base.scheduler else {}
     return base.changed(
-        name=name,
-        scheduler=scheduler,
-        scheduler_options=base.scheduler_options if same else {},
+        name=rule.name,
+        scheduler=rule.scheduler,
+        scheduler_options=common | rule.options,
         seed=seed,
         radio__deadline_s=deadline_s,
     )

@@ -207,11 +207,16 @@ def override(settings: Settings, words: list[str]) -> Settings:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise InputError(f"--set {word!r}: write it as key=value, such as radio.deadline_s=1.2")
-        try:
-            changes[key.strip().replace(".", "__")] = tomllib.loads(f"x = {value}")["x"]
-        except tomllib.TOMLDecodeError:
-            changes[key.strip().replace(".", "__")] = value
+        changes[key.strip().replace(".", "__")] = read_value(value)
     return settings.changed(**changes)
+
+
+def read_value(text: str) -> Any:
+    """Read a value as TOML, or else as the text it is."""
+    try:
+        return tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def load_experiment(name: str, folder: Path) -> Settings:

@@ -87,8 +87,8 @@ def test_refined_search_finds_the_best_set_of_twelve_clients(rule: FedTeddiPlus)
 def test_a_missing_class_weighs_more_than_many_small_gaps() -> None:
     """Equal shares of four classes are wanted, and one of two clients fits.
 
-    (0.35, 0.35, 0.15, 0.15) has gaps of 0.1 each, (0.95/3, 0.95/3, 0.95/3, 0.05) three of 0.2/3 and one of 0.2: both add
-    up to 0.4. Their squares add up to 0.04 and to 3 · 0.04/9 + 0.04 = 0.16/3, so that only the Euclidean distance
+    (0.35, 0.35, 0.15, 0.15) has gaps of 0.1 each, (0.95/3, 0.95/3, 0.95/3, 0.05) three of 0.2/3 and one of 0.2: both
+    add up to 0.4. Their squares add up to 0.04 and to 3 · 0.04/9 + 0.04 = 0.16/3, so that only the Euclidean distance
     minds that class 3 is nearly missing.
     """
     spread_out, one_missing = np.array([0.35, 0.35, 0.15, 0.15]), np.array([0.95, 0.95, 0.95, 0.15]) / 3

@@ -9,6 +9,7 @@ import pytest
 
 from fedteddi import InputError, check_scheduler, example_round, make_scheduler, scheduler_names
 from fedteddi.schedulers import registry
+from fedteddi.schedulers.registry import named_rule
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_rule.py"
 
@@ -104,3 +105,19 @@ def test_adding_a_rule_touches_one_file(tmp_path: Path, monkeypatch: pytest.Monk
     finally:
         monkeypatch.undo()
         registry.built_in.cache_clear()
+
+
+def test_a_rule_may_be_named_with_options() -> None:
+    plain = named_rule("fedteddi")
+    assert (plain.name, plain.scheduler, plain.options) == ("fedteddi", "fedteddi", {})
+    own = named_rule("rules/mine.py:Mine")
+    assert (own.name, own.scheduler) == ("Mine", "rules/mine.py:Mine")
+    chosen = named_rule("fedteddi[search=refined, lambda0=0.5]")
+    assert (chosen.name, chosen.scheduler) == ("fedteddi-search-refined-lambda0-0.5", "fedteddi")
+    assert chosen.options == {"search": "refined", "lambda0": 0.5}
+
+
+@pytest.mark.parametrize("text", ["fedteddi[", "fedteddi[refined]", "[search=refined]", "a[b=1][c=2]", ""])
+def test_a_rule_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is not a rule"):
+        named_rule(text)

@@ -5,6 +5,8 @@ from typing import Literal
 
 import pandas as pd
 
+from fedteddi.results.claims import Judged
+from fedteddi.results.comparisons import Finding, Verdict
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import RoundsTo, Targets, mean_interval, percent, rounds_to, saving
 
@@ -39,6 +41,11 @@ class Cell:
         return "won" if mine < theirs else "tied" if mine == theirs else "not won"
 
     @property
+    def is_contested(self) -> bool:
+        """Whether there was anything to be won."""
+        return self.outcome not in ("there from the start", "nobody gets there")
+
+    @property
     def is_clear(self) -> bool:
         """Whether the 95 % interval of the difference from the best other rule, seed by seed, leaves out zero."""
         differences = self.others[self.best_other].censored - self.ours.censored
@@ -61,6 +68,34 @@ class Cell:
             "difference (95 %)": facts["difference (95 %)"],
             "outcome": self.outcome + (", clearly" if clear else ""),
         }
+
+
+@dataclass(frozen=True)
+class FewestRounds:
+    """A rule needs fewer rounds than every other, in every cell."""
+
+    ours: str
+    targets: Targets
+
+    def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
+        """Count the cells that are won, and name those that are not."""
+        found = []
+        for accuracy in ACCURACIES:
+            own = [cell for cell in cells(study, self.ours, self.targets) if cell.accuracy == accuracy]
+            text = cells_in_short(own) if own else f"no runs of {self.ours} and another rule"
+            finding = Finding(_verdict(own), text, text)
+            claim = f"{self.ours} needs fewer rounds than every other rule"
+            found.append(Judged(claim, accuracy, "–", (finding,), tuple(study.schedulers), deadlines_s))
+        return found
+
+
+def _verdict(found: list[Cell]) -> Verdict:
+    """Holds if every cell that can be won is won clearly; does not if one is clearly not."""
+    contested = [cell for cell in found if cell.is_contested]
+    if any(cell.outcome == "not won" and cell.is_clear for cell in contested):
+        return "does not hold"
+    won = [cell.outcome == "won" and cell.is_clear for cell in contested]
+    return "holds" if won and all(won) else "cannot be judged"
 
 
 def cells(study: Study, ours: str, targets: Targets) -> list[Cell]:
@@ -89,7 +124,7 @@ def cells_table(found: list[Cell]) -> pd.DataFrame:
 
 def cells_in_short(found: list[Cell]) -> str:
     """Say how many cells were won and which were not."""
-    contested = [cell for cell in found if cell.outcome not in ("there from the start", "nobody gets there")]
+    contested = [cell for cell in found if cell.is_contested]
     won = [cell for cell in contested if cell.outcome == "won"]
     text = f"won {len(won)} of {len(contested)} cells ({sum(cell.is_clear for cell in won)} clearly)"
     lost = [cell for cell in contested if cell.outcome != "won"]

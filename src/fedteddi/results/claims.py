@@ -32,6 +32,7 @@ from fedteddi.results.comparisons import (
 )
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, Study
 from fedteddi.results.tables import Targets, percent, rounds_to
+from fedteddi.schedulers.registry import named_rule
 
 OURS = "fedteddi"
 
@@ -291,7 +292,7 @@ class SmallerLateDrop:
 class Reproduction:
     """A study of a paper: which experiment, which runs, and what is claimed about them."""
 
-    name: str  # of the experiment, the command's argument, the folders and the page
+    name: str  # the command's argument, the folders and the page
     title: str
     schedulers: tuple[str, ...]
     deadlines_s: tuple[float, ...]
@@ -300,6 +301,19 @@ class Reproduction:
     claims: tuple[Claim, ...]
     quick: dict[str, object]  # settings that `--quick` changes
     notes: str = ""  # what a reader must know to understand the claims of this study
+    of_experiment: str = ""  # the experiment, where it is not called as the study
+    ours: str = OURS  # the rule that the others are compared with
+    heading: str = "The paper's claims"
+
+    @property
+    def experiment(self) -> str:
+        """The experiment whose settings these runs have."""
+        return self.of_experiment or self.name
+
+    @property
+    def rule_names(self) -> tuple[str, ...]:
+        """The rules as their runs are called."""
+        return tuple(named_rule(rule).name for rule in self.schedulers)
 
     def judged(self, study: Study) -> list[Judged]:
         """Hold every claim against a study."""

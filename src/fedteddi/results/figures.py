@@ -17,6 +17,7 @@ from fedteddi.results.tables import groups, rounds_to
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black for the paper's rule.
 COLOURS = {
     "fedteddi": "#000000",
+    "fedteddi-plus": "#B00020",
     "fedcgd": "#0072B2",
     "fed-cbs": "#D55E00",
     "random": "#999999",
@@ -27,8 +28,10 @@ COLOURS = {
     "everyone": "#8C7A00",  # the palette's yellow, dark enough for a line on white
     "centralised": "#882255",
 }
+OURS = ("fedteddi", "fedteddi-plus")
 MARKS = {
     "fedteddi": "o",
+    "fedteddi-plus": "P",
     "fedcgd": "s",
     "fed-cbs": "^",
     "random": "x",
@@ -272,19 +275,20 @@ def _broken(parts: list[np.ndarray]) -> np.ndarray:
 
 def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
     """Draw the mean over seeds of y [seeds, points], the deviation shaded."""
-    colour = COLOURS.get(scheduler)
+    rule, varied, _ = scheduler.partition("-search-")  # the same rule with another search: its colour, dotted
+    colour = COLOURS.get(rule)
     mean = y.mean(axis=0)
     (line,) = ax.plot(
         x,
         mean,
         color=colour,
         label=scheduler,
-        linestyle="--" if scheduler in REFERENCES else "-",
-        linewidth=2.0 if scheduler == "fedteddi" else 1.3,
+        linestyle="--" if scheduler in REFERENCES else ":" if varied else "-",
+        linewidth=2.0 if scheduler in OURS else 1.3,
         marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
         markersize=3.5,
         markevery=max(1, len(x) // 8),
-        zorder=3 if scheduler == "fedteddi" else 2,
+        zorder=3 if scheduler in OURS else 2,
     )
     if len(y) > 1:
         std = y.std(axis=0, ddof=1)

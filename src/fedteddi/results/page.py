@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
 from fedteddi.results import figures, tables
+from fedteddi.results.cells import cells, cells_table
 from fedteddi.results.claims import OURS, Judged, Reproduction
 from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, Study
@@ -122,7 +123,7 @@ def put_between_marks(text: str, name: str, content: str) -> str:
 def command(reproduction: Reproduction, row: Judged) -> str:
     """Return what runs the runs that a claim is about."""
     words = ["fedteddi", "reproduce", reproduction.name]
-    if set(row.schedulers) != set(reproduction.schedulers):
+    if set(row.schedulers) != set(reproduction.rule_names):
         words += [f"--scheduler {rule}" for rule in row.schedulers]
     if set(row.deadlines_s) != set(reproduction.deadlines_s):
         words += [f"--deadline {deadline_s:g}" for deadline_s in row.deadlines_s]
@@ -131,7 +132,7 @@ def command(reproduction: Reproduction, row: Judged) -> str:
 
 def ordered(reproduction: Reproduction, study: Study) -> Study:
     """Return the finished runs in the study's order of rules, then others, bounds last."""
-    known = {rule: place for place, rule in enumerate(reproduction.schedulers)}
+    known = {rule: place for place, rule in enumerate(reproduction.rule_names)}
 
     def place(rule: str) -> tuple[bool, int, str]:
         return rule in REFERENCES, known.get(rule, len(known)), rule
@@ -166,13 +167,15 @@ def shorter(changed: dict[str, tuple[object, object]]) -> bool:
 
 def _tables(reproduction: Reproduction, study: Study) -> dict[str, pd.DataFrame]:
     found = {}
+    if reproduction.ours != OURS:
+        found["cells"] = cells_table(cells(study, reproduction.ours, reproduction.targets))
     for frame in study.frames:
         found[f"accuracy-frame{frame}"] = tables.summary(study, frame)
         found[f"rounds-frame{frame}"] = tables.rounds_table(study, frame, reproduction.targets)
         found[f"old-and-new-frame{frame}"] = tables.continual_table(study, frame)
         found[f"costs-frame{frame}"] = tables.costs_table(study, frame, reproduction.targets)
         found[f"against-each-rival-frame{frame}"] = tables.savings_table(
-            study, frame, reproduction.targets, OURS
+            study, frame, reproduction.targets, reproduction.ours
         )
     return found
 
@@ -225,8 +228,10 @@ def _text(
     shown = parts["claims"].copy()
     shown["ours"] = [text.replace("; ", "<br>") for text in shown["ours"]]
     shown["command"] = [f"`{text}`" for text in shown["command"]]
-    lines += ["## The paper's claims", "", tables.markdown(shown), "", HOW_JUDGED, ""]
+    lines += [f"## {reproduction.heading}", "", tables.markdown(shown), "", HOW_JUDGED, ""]
     lines += [reproduction.notes, ""] if reproduction.notes else []
+    if "cells" in parts:
+        lines += ["## Cell by cell", "", tables.markdown(parts["cells"]), ""]
     for title, table in parts.items():
         kind, _, frame = title.rpartition("-frame")
         if kind in TITLES:
@@ -242,7 +247,7 @@ def _text(
 def _seeds(reproduction: Reproduction, summaries: Summaries) -> list[str]:
     """Say which seeds there are, unless they are those of the whole study."""
     found: dict[str, tuple[int, ...]] = {}
-    for rule in reproduction.schedulers:
+    for rule in reproduction.rule_names:
         for deadline_s in reproduction.deadlines_s:
             at = f" at {deadline_s:g} s" if len(reproduction.deadlines_s) > 1 else ""
             own = [one.key[2] for one in summaries.runs if one.key[:2] == (rule, deadline_s)]

@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pkgutil
+import re
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, cast
@@ -11,8 +13,32 @@ from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.plugins import imported, load_object
 from fedteddi.schedulers import rules
 from fedteddi.schedulers.schedule import Scheduler
+from fedteddi.settings import read_value
 
 ENTRY_POINT_GROUP = "fedteddi.schedulers"
+
+
+@dataclass(frozen=True)
+class NamedRule:
+    """A rule with its options, and a name that tells it from the same rule with others."""
+
+    name: str
+    scheduler: str
+    options: dict[str, Any]
+
+
+def named_rule(text: str) -> NamedRule:
+    """Read `fedteddi`, `my_rule.py:MyRule` or, with options, `fedteddi[search=refined,lambda0=4]`."""
+    found = re.fullmatch(r"(?P<rule>[^\[\]]+)(\[(?P<options>[^\[\]]*)\])?", text.strip())
+    words = [] if found is None or not found["options"] else found["options"].split(",")
+    if found is None or not all(re.fullmatch(r"\s*\w+\s*=.+", word) for word in words):
+        raise InputError(
+            f"{shown(text)} is not a rule: write NAME, file.py:Class, or NAME[option=value,option=value]"
+        )
+    pairs = [(key.strip(), value.strip()) for key, _, value in (word.partition("=") for word in words)]
+    name = found["rule"].rpartition(":")[2] + "".join(f"-{key}-{value}" for key, value in pairs)
+    options = {key: read_value(value) for key, value in pairs}
+    return NamedRule(re.sub(r"[^\w.-]+", "-", name), found["rule"], options)
 
 
 @cache
