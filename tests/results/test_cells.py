@@ -53,7 +53,7 @@ def test_who_reaches_the_target_with_more_seeds_is_ahead() -> None:
 def test_rules_are_compared_on_the_seeds_that_all_have() -> None:
     """Seed 1, where ours is slow, is not there for random."""
     (cell, _) = cells(study(ours=[5, 20], random=[10]), "ours", TARGETS)
-    assert cell.ours.rounds == (5,) and cell.others["random"].rounds == (10,)
+    assert (cell.ours.rounds, cell.others["random"].rounds) == ((5,), (10,))
 
 
 def test_cells_that_are_not_won_are_named() -> None:
