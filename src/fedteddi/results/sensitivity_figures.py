@@ -167,7 +167,7 @@ def overview(grid: Sensitivity, outcomes: Outcomes) -> Figure:
         Patch(facecolor=colour, edgecolor="#888888", label=f"{sign} {in_words(mark, grid.seeds)}".strip())
         for mark, (colour, sign) in SHOWN.items()
     ]
-    handles.append(Line2D([], [], linestyle="", label="( ) the 95 % interval agrees"))
+    handles.append(Line2D([], [], linestyle="", label="( ) decided by the 95 % interval"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
 
