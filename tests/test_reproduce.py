@@ -39,7 +39,10 @@ ROOT = Path(__file__).parents[1]
 SUMMARISED = {file.parent for file in (ROOT / "docs" / "results").glob("*/*.jsonl.gz")}
 # Summaries without a page of their own: docs/results/precision.md is made of them (test_benchmarks.py).
 ONLY_COMPARED = {ROOT / "docs" / "results" / "precision-tf32"}
-COMMITTED = sorted(SUMMARISED - ONLY_COMPARED)
+# Of sensitivity studies, test_sensitivity.py makes the pages again.
+COMMITTED = sorted(
+    folder for folder in SUMMARISED - ONLY_COMPARED if not folder.name.startswith("sensitivity")
+)
 
 # The study in very small: CIFAR's shapes, its layout, a model of one convolution.
 SMALL = [

@@ -6,7 +6,7 @@ otherwise; beside that stands the verdict of the 95 % interval, as everywhere (c
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from fedteddi.results.comparisons import (
 from fedteddi.results.runs import Accuracy, Study
 from fedteddi.results.tables import percent, rounds_to, saving, spread
 
-Mark = Literal["ahead", "mixed", "behind", "not reached", "not run"]
+Mark = Literal["ahead", "behind", "mixed", "not reached", "not run"]
+MARKS: tuple[Mark, ...] = get_args(Mark)
 PAPER = "–"  # what the paper says stands on the page of the study itself
 
 
@@ -97,7 +98,7 @@ class FasterTo:
             _mark(leads, len(own)) if leads else "not reached",
             faster(own, theirs, frame, level, self.accuracy, "").verdict,
             len(own),
-            percent(level),
+            percent(level) if self.target is None else "",
             facts["ours"],
             facts["theirs"],
             difference,

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
@@ -22,20 +23,26 @@ from fedteddi.results.tables import percent
 
 PANEL_IN = (2.9, 2.9)
 APART = 0.13  # between the rules at one level, of the distance between levels
+NOT_REACHED: dict[str, Any] = {
+    "marker": r"$\uparrow$",
+    "markersize": 7,
+    "linestyle": "",
+}  # at K: it needs more
 # Told apart by lightness too, so that a grey print still shows them; the sign says the same once more.
+ASIDE: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "center", "color": "#777777"}
 SHOWN: dict[Mark, tuple[str, str]] = {
     "ahead": ("#0072B2", "+"),
     "mixed": ("#E8E4D0", "±"),
     "behind": ("#D55E00", "−"),
     "not reached": ("#BBBBBB", "○"),
-    "not run": ("#FFFFFF", ""),
+    "not run": ("#FFFFFF", "·"),
 }
 
 
 def levels(played: Played, factor: Factor) -> Figure:
     """Draw rounds to one target and final accuracy, of both kinds, over the levels of a factor."""
     width, height = PANEL_IN
-    figure = Figure(figsize=(4 * width, height + 0.4), layout="constrained")
+    figure = Figure(figsize=(4 * width, height + 0.4), layout=ConstrainedLayoutEngine(w_pad=0.09))
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 4, squeeze=False)[0]
     for ax, accuracy in zip(axes[:2], ACCURACIES, strict=True):
@@ -49,11 +56,7 @@ def levels(played: Played, factor: Factor) -> Figure:
         ax.set_ylabel(f"final {accuracy} accuracy")
         ax.yaxis.set_major_locator(MaxNLocator(nbins=6))
     handles = [_key(rule, dashed=rule not in factor.schedulers) for rule in played.grid.schedulers]
-    handles.append(
-        Line2D(
-            [], [], color="#444444", marker="^", linestyle="", fillstyle="none", label="not reached within K"
-        )
-    )
+    handles.append(Line2D([], [], color="#444444", **NOT_REACHED, label="not reached within K"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     return figure
 
@@ -75,24 +78,25 @@ def _final(accuracy: Accuracy, frame: int) -> Measured:
 
 def _over_levels(ax: Axes, played: Played, factor: Factor, measure: Measured) -> None:
     """Draw a dot for every seed and a line of means; rules that the factor does not concern as a level line."""
-    places = np.arange(len(factor.levels))
-    rules = played.grid.schedulers
-    for number, rule in enumerate(rules):
+    places, drawn = np.arange(len(factor.levels)), np.zeros(len(factor.levels), dtype=bool)
+    for rule in played.grid.schedulers:
         colour = COLOURS.get(rule)
         if rule not in factor.schedulers:
             found = [measure(run)[0] for run in played.baseline.of(rule)]
             if found:
                 ax.axhline(float(np.mean(found)), color=colour, linestyle="--", linewidth=1.1, zorder=1)
             continue
-        shift = (number - (len(rules) - 1) / 2) * APART
+        shift = (factor.schedulers.index(rule) - (len(factor.schedulers) - 1) / 2) * APART
         means = np.full(len(places), np.nan)
         for place, level in zip(places, factor.levels, strict=True):
             measured = [measure(run) for run in played.study(factor, level).of(rule)]
             if measured:
-                means[place] = np.mean([value for value, _ in measured])
+                means[place], drawn[place] = np.mean([value for value, _ in measured]), True
             for value, bound in measured:
                 ax.plot(place + shift, value, color=colour, **_dot(rule, bound))
         ax.plot(places + shift, means, color=colour, linewidth=1.6 if rule == "fedteddi" else 1.0, zorder=2)
+    for place in places[~drawn]:
+        ax.text(place, 0.5, "not run", transform=ax.get_xaxis_transform(), **ASIDE)
     base = next(place for place, level in zip(places, factor.levels, strict=True) if level.is_baseline)
     ax.axvspan(base - 0.4, base + 0.4, color="#000000", alpha=0.05, linewidth=0, zorder=0)
     ax.set_xticks(places, [level.label for level in factor.levels])
@@ -104,8 +108,8 @@ def _over_levels(ax: Axes, played: Played, factor: Factor, measure: Measured) ->
 
 
 def _dot(rule: str, bound: bool) -> dict[str, Any]:
-    if bound:  # at K, pointing up: it would need more
-        return {"marker": "^", "markersize": 5, "fillstyle": "none", "linestyle": "", "zorder": 3}
+    if bound:
+        return {**NOT_REACHED, "zorder": 3}
     return {"marker": MARKS.get(rule, "o"), "markersize": 4, "alpha": 0.8, "linestyle": "", "zorder": 3}
 
 
@@ -163,7 +167,7 @@ def overview(grid: Sensitivity, outcomes: Outcomes) -> Figure:
         Patch(facecolor=colour, edgecolor="#888888", label=f"{sign} {in_words(mark, grid.seeds)}".strip())
         for mark, (colour, sign) in SHOWN.items()
     ]
-    handles.append(Line2D([], [], linestyle="", label="( ): by the 95 % interval"))
+    handles.append(Line2D([], [], linestyle="", label="( ) decided by the 95 % interval"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
 

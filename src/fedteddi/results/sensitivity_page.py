@@ -11,7 +11,7 @@ from fedteddi.errors import InputError
 from fedteddi.results import sensitivity_figures, tables
 from fedteddi.results.figures import save
 from fedteddi.results.page import QUICK, Page, changes, how_run, plain, shorter
-from fedteddi.results.sensitivity_claims import in_words
+from fedteddi.results.sensitivity_claims import MARKS, in_words
 from fedteddi.results.sensitivity_grid import BASELINE, Factor, Played, Sensitivity
 from fedteddi.results.sensitivity_tables import (
     Outcomes,
@@ -102,9 +102,9 @@ HOW_TO_READ = """\
 of that seed); *mixed* is everything between, ties included; *neither reaches it*: no run of the two rules does. The
 number beside it is the mean difference over the seeds, above zero where FedTeddi is ahead: rounds saved, accuracy, or
 clients a round; ≥ and ≤ mark bounds, where runs never reach the target and count as K rounds. {seeds} cannot judge with
-confidence: the 95 % interval of so few differences is wide. Where it decides all the same, by the rules of the
-[study's page](cifar10.md#the-papers-claims), *holds* or *does not hold* stands in brackets; intervals are not corrected
-for the number of comparisons. Of rules that a factor does not concern, the baseline's runs stand at every level."""
+confidence: the 95 % interval (Student's t) of so few differences is wide. Where it decides all the same, *holds* (all
+of it lies above zero) or *does not hold* (no part of it does) stands in brackets; intervals are not corrected for the
+number of comparisons. Of rules that a factor does not concern, the baseline's runs stand at every level."""
 
 
 def _in_short(grid: Sensitivity, outcomes: Outcomes) -> list[str]:
@@ -116,7 +116,7 @@ def _in_short(grid: Sensitivity, outcomes: Outcomes) -> list[str]:
         for claim in grid.claims
     }
     sentences = []
-    for mark in ("ahead", "behind"):
+    for mark in MARKS[:2]:
         always = [title for title, marks in by_claim.items() if marks and set(marks) == {mark}]
         words = in_words(mark, grid.seeds)
         sentences.append(f"{words[0].upper()}{words[1:]} at every level that was run: {_listed(always)}.")
@@ -138,19 +138,20 @@ def _sentence(grid: Sensitivity, outcomes: Outcomes, title: str) -> str:
     named = names(grid)
     found = {key: own[title] for key, own in outcomes.items()}
     run = [key for key, outcome in found.items() if outcome.mark != "not run"]
-    ahead = [key for key in run if found[key].mark == "ahead"]
-    text = f"**{title}**: ahead on every seed at {len(ahead)} of {len(run)} levels."
-    if ahead and len(ahead) <= len(run) / 2:
-        text += f" Ahead: {_listed([named[key] for key in ahead])}."
-    for mark in ("mixed", "behind", "not reached", "not run"):
-        own = [named[key] for key, outcome in found.items() if outcome.mark == mark]
+
+    def at(keys: list[str]) -> str:
+        every = len(keys) > 1 and len(keys) == len(run)
+        return "every level that was run" if every else _listed([named[key] for key in keys])
+
+    by_mark = {mark: [key for key in found if found[key].mark == mark] for mark in MARKS}
+    text = f"**{title}**: ahead on every seed at {len(by_mark['ahead'])} of {len(run)} levels."
+    for mark, keys in by_mark.items():
         words = in_words(mark, grid.seeds)
-        if own:
-            text += f" {words[0].upper()}{words[1:]}: {_listed(own)}."
+        if keys and (mark != "ahead" or len(keys) <= len(run) / 2):
+            text += f" {words[0].upper()}{words[1:]}: {at(keys)}."
     for verdict in ("holds", "does not hold"):
-        own = [named[key] for key, outcome in found.items() if outcome.verdict == verdict]
-        if own:
-            text += f" By the interval it {verdict} at {_listed(own)}."
+        keys = [key for key in run if found[key].verdict == verdict]
+        text += f" By the interval it {verdict} at {at(keys)}." if keys else ""
     return text
 
 
@@ -158,7 +159,7 @@ def _factor(played: Played, outcomes: Outcomes, factor: Factor, name: str) -> li
     lines = [f"## {factor.title} ({factor.symbol})", ""]
     lines += [factor.note, ""] if factor.note else []
     lines += [f"![{factor.name}]({name}/{factor.name}.png)", ""]
-    lines += [_against_baseline(outcomes, factor), ""]
+    lines += [*_against_baseline(outcomes, factor), ""]
     lines += [tables.markdown(claims_by_level(played.grid, outcomes, factor)), ""]
     return [
         *lines,
@@ -169,7 +170,7 @@ def _factor(played: Played, outcomes: Outcomes, factor: Factor, name: str) -> li
     ]
 
 
-def _against_baseline(outcomes: Outcomes, factor: Factor) -> str:
+def _against_baseline(outcomes: Outcomes, factor: Factor) -> list[str]:
     """Say what becomes of the claims at each level, compared with the baseline."""
     sentences = []
     for level in factor.levels:
@@ -177,7 +178,7 @@ def _against_baseline(outcomes: Outcomes, factor: Factor) -> str:
         if level.is_baseline:
             continue
         if all(outcome.mark == "not run" for outcome in own.values()):
-            sentences.append(f"{factor.named(level)} was not run.")
+            sentences.append(f"- {factor.named(level)} was not run.")
             continue
         moved = [
             f"{title}: {own[title].words} (baseline: {base[title].words})"
@@ -185,8 +186,8 @@ def _against_baseline(outcomes: Outcomes, factor: Factor) -> str:
             if own[title].mark not in ("not run", base[title].mark)
         ]
         text = "; ".join(moved) if moved else "every claim fares as at the baseline"
-        sentences.append(f"{factor.named(level)}: {text}.")
-    return " ".join(sentences)
+        sentences.append(f"- {factor.named(level)}: {text}.")
+    return sentences
 
 
 def _listed(words: list[str]) -> str:

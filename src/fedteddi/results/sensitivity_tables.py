@@ -1,13 +1,12 @@
 """Tables about a sensitivity study: what was reached at each level, and how the claims fared there."""
 
 from collections.abc import Mapping
-from typing import get_args
 
 import pandas as pd
 
 from fedteddi.results.comparisons import final, scheduled_new, scheduled_old
 from fedteddi.results.runs import ACCURACIES, RunRecord
-from fedteddi.results.sensitivity_claims import Mark, Outcome, in_words
+from fedteddi.results.sensitivity_claims import MARKS, Outcome, in_words
 from fedteddi.results.sensitivity_grid import BASELINE, Factor, Played, Sensitivity
 from fedteddi.results.tables import percent, rounds_to, spread
 
@@ -127,7 +126,7 @@ def counts_table(grid: Sensitivity, outcomes: Outcomes) -> pd.DataFrame:
     for claim in grid.claims:
         found = [own[claim.title] for own in outcomes.values()]
         row: dict[str, object] = {"claim": claim.title}
-        for mark in get_args(Mark):
+        for mark in MARKS:
             row[in_words(mark, grid.seeds)] = sum(outcome.mark == mark for outcome in found)
         for verdict in ("holds", "does not hold"):
             row[verdict] = sum(outcome.verdict == verdict for outcome in found)

@@ -1,0 +1,541 @@
+"""`fedteddi sensitivity`: the grid and nothing twice, parts that merge, claims seed by seed, pages made again."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli_runner import Outcome as Done
+from fedteddi import InputError, make_scheduler
+from fedteddi.experiment import play
+from fedteddi.reproduce import CIFAR10 as STUDY
+from fedteddi.reproduce import paper_settings
+from fedteddi.results.runs import Accuracy, RunRecord, Study
+from fedteddi.results.sensitivity_claims import AheadAtTheEnd, FasterTo, MoreNew, Outcome
+from fedteddi.results.sensitivity_grid import BASELINE, Factor, Level, Played, Sensitivity
+from fedteddi.results.sensitivity_tables import cell, claims_by_level, judged, level_table
+from fedteddi.results.summary import Summaries, Summarised, read_summary
+from fedteddi.sensitivity import (
+    find_sensitivity,
+    grid_settings,
+    page_of_runs,
+    page_of_summaries,
+    read_levels,
+    read_runs,
+    sensitivity,
+    summarise,
+)
+from fedteddi.sensitivity_factors import CIFAR10, CIFAR10_QUICK, RULES, SENSITIVITIES
+from made_study import made_run
+
+Cli = Callable[..., Done]
+ROOT = Path(__file__).parents[1]
+GRIDS = {grid.name: grid for both in SENSITIVITIES.values() for grid in both}
+# Folders of summaries by their study: the committed ones are found as soon as they are there.
+COMMITTED = {
+    folder: GRIDS[name]
+    for folder in sorted({file.parent for file in (ROOT / "docs" / "results").glob("*/*.jsonl.gz")})
+    if (name := read_summary(next(folder.glob("*.jsonl.gz"))).name) in GRIDS
+}
+
+# The quick study on very small images, with a model of one convolution.
+SMALL = [
+    "dataset=data.npz",
+    "scenario.samples_per_client=16",
+    "training.model=small_world:tiny_model",
+    "training.batch_size=4",
+    "radio.total_hz=2e6",
+    "estimates.class_gradient_samples=4",
+    "evaluation.loss_samples=20",
+    "evaluation.test_images=0",
+]
+SET = [word for change in SMALL for word in ("--set", change)]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of one's own with a tiny data set of ten classes."""
+    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    labels = np.arange(400) % 10
+    noise = np.random.default_rng(0).integers(0, 100, size=(400, 8, 8, 3))
+    images = (noise + 15 * labels[:, None, None, None]).astype(np.uint8)
+    arrays = {"train_images": images[:300], "test_images": images[300:]}
+    np.savez("data.npz", train_labels=labels[:300], test_labels=labels[300:], **arrays)
+
+
+# --- the grid
+
+
+def test_the_grid_is_the_one_that_was_asked_for() -> None:
+    """One factor at a time at 1.2 s, four rules, two seeds; the levels as the issue lists them."""
+    levels = {factor.name: [level.label for level in factor.levels] for factor in CIFAR10.factors}
+    assert levels == {
+        "tau": ["5", "10", "24"],
+        "class-norm": ["paper", "exact"],
+        "target": ["global", "uniform"],
+        "search": ["greedy", "refined", "exact"],
+        "mixes": ["batch", "data"],
+        "lambda0": ["0", "0.5", "1", "2", "4"],
+        "shadowing": ["redrawn", "static"],
+        "augment": ["flip", "none"],
+        "pretraining": ["10", "30", "60"],
+        "rounds": ["150", "300", "450"],
+    }
+    each = grid_settings(CIFAR10)
+    assert {settings.radio.deadline_s for settings in each.values()} == {1.2}
+    assert {settings.seed for settings in each.values()} == {0, 1}
+    counted = Counter(name.split("/")[0] for name in each)
+    four, two = 8, 4  # rules × seeds
+    assert counted == {
+        "baseline": four,
+        "tau-5": four,
+        "tau-24": four,
+        "class-norm-exact": two,
+        "target-uniform": two,
+        "search-refined": two,
+        "search-exact": two,
+        "mixes-data": two,
+        **{f"lambda0-{value}": 2 for value in ("0", "0.5", "1", "4")},
+        "shadowing-static": four,
+        "augment-none": four,
+        "pretraining-10": four,
+        "pretraining-60": four,
+        "rounds-150": 2,
+        "rounds-450": four,
+    }
+    assert len(each) == 94
+
+
+def test_every_run_differs_from_the_baseline_in_its_factor_and_none_is_run_twice() -> None:
+    each = grid_settings(CIFAR10)
+    assert len({settings.model_dump_json() for settings in each.values()}) == len(each)
+    found = {
+        name: (
+            settings.training,
+            settings.radio,
+            settings.estimates,
+            settings.scheduler_options,
+            settings.rounds,
+        )
+        for name, settings in each.items()
+    }
+    base = paper_settings(STUDY).changed(radio__deadline_s=1.2)
+    for name, settings in each.items():
+        key, rule = name.split("/")[0], settings.scheduler
+        level = next((lv for factor, lv in CIFAR10.varied() if factor.key(lv) == key), Level(BASELINE))
+        same = {"name": rule, "scheduler": rule, "seed": settings.seed}
+        assert settings == base.changed(**same).changed(**level.changes), name
+    assert found["lambda0-0.5/fedteddi-d1.2-s1"][3] == {"lambda0": 0.5}
+    assert found["rounds-450/random-d1.2-s0"][4] == [0, 450]
+
+
+@pytest.mark.parametrize("grid", [CIFAR10, CIFAR10_QUICK], ids=lambda grid: grid.name)
+def test_the_baseline_has_the_values_that_its_levels_claim(grid: Sensitivity) -> None:
+    base = next(iter(grid_settings(grid).values()))
+    rule: Any = make_scheduler("fedteddi")
+    claimed = {f.name: lv.label for f in grid.factors for lv in f.levels if lv.is_baseline}
+    assert claimed == {
+        "tau": str(base.training.local_steps),
+        "class-norm": base.estimates.class_norm,
+        "target": rule.target,
+        "search": rule.search,
+        "mixes": rule.mixes,
+        "lambda0": f"{rule.lambda0:g}",
+        "shadowing": base.radio.shadowing,
+        "augment": base.training.augment,
+        "pretraining": str(base.training.pretrain_epochs),
+        "rounds": str(base.rounds[1]),
+    }
+    for factor in grid.factors:  # so that the baseline's first rounds end with an evaluation
+        assert factor.name != "rounds" or all(
+            int(lv.label) % base.evaluation.every == 0 for lv in factor.levels
+        )
+
+
+def test_parts_of_the_grid() -> None:
+    def levels(**part: Any) -> list[str]:
+        return list(dict.fromkeys(name.split("/")[0] for name in grid_settings(CIFAR10, **part)))
+
+    assert levels(factors=["tau"]) == ["baseline", "tau-5", "tau-24"]
+    assert levels(factors=["baseline"]) == ["baseline"]
+    assert levels(factors=["search"], levels=["exact"]) == ["search-exact"]
+    assert levels(factors=["search"], levels=["exact", "greedy"]) == ["baseline", "search-exact"]
+    assert levels(schedulers=["random"]) == [
+        *("baseline", "tau-5", "tau-24", "shadowing-static", "augment-none"),
+        *("pretraining-10", "pretraining-60", "rounds-450"),
+    ]
+    assert list(grid_settings(CIFAR10, factors=["lambda0"], levels=["4"], seeds=[7])) == [
+        "lambda0-4/fedteddi-d1.2-s7"
+    ]
+
+
+def test_unknown_names_are_refused_with_the_nearest(cli: Cli) -> None:
+    for words, sentence in (
+        (["cifr10"], "no sensitivity study is called 'cifr10' (did you mean 'cifar10'?)"),
+        (["cifar10", "--factor", "taus"], "no factor is called 'taus' (did you mean 'tau'?)"),
+        (
+            ["cifar10", "--factor", "search", "--level", "exat"],
+            "no level of search is called 'exat' (did you mean 'exact'?): known are greedy, refined, exact",
+        ),
+        (["cifar10", "--level", "5"], "--level 5: name the one factor it is a level of with --factor"),
+        (["cifar10", "--scheduler", "fedcdg"], "no rule is called 'fedcdg' (did you mean 'fedcgd'?)"),
+        (
+            ["cifar10", "--factor", "lambda0", "--level", "4", "--scheduler", "random"],
+            "random need no runs there, the baseline's stand for them",
+        ),
+        (["cifar10", "--set", "training.local_steps=3"], "training.local_steps is the factor tau here"),
+        (["cifar10", "--set", "scheduler_options.search=exact"], "search is the factor search here"),
+        (["cifar10", "--summarise", "a", "--from-summaries", "b"], "give one"),
+        (["cifar10", "--summarise", "a"], "holds no run that has come to its end"),
+        (["cifar10", "--from-summaries", "a"], "holds no summaries"),
+    ):
+        done = cli("sensitivity", *words)
+        assert (done.code, sentence in done.err) == (2, True), done.err
+
+
+# --- playing
+
+
+def rounds_of(folder: str) -> dict[str, bytes]:
+    files = sorted(Path(folder).glob("*/*/rounds.jsonl"))
+    return {str(file.parent.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def test_the_command_from_the_first_run_to_the_page(cli: Cli) -> None:
+    """Everything once; only the model and the data are smaller than with a plain --quick."""
+    done = cli("sensitivity", "cifar10", "--quick", *SET)
+    assert done.code == 0, done.err
+    assert "all rounds are done" in done.out
+    assert "more scheduled clients with new classes than random" in done.out
+    whole = Path("runs/sensitivity-cifar10-quick")
+    assert len(rounds_of(str(whole))) == len(grid_settings(CIFAR10_QUICK)) == 47
+    page = (whole / "report" / "sensitivity.md").read_text()
+    assert page.startswith(
+        "# How much the paper's claims depend on what it leaves open\n\n**Quick: a shortened"
+    )
+    assert "47 finished runs of fedteddi, fedcgd, fed-cbs, random at T_max 1.2 s." in page
+    assert "- `training.batch_size`: 4 instead of 32" in page
+    for name in ("overview", *(factor.name for factor in CIFAR10_QUICK.factors)):
+        for ending in ("png", "svg"):
+            assert (whole / "report" / "sensitivity" / f"{name}.{ending}").stat().st_size > 1000
+        assert f"![{name}](sensitivity/{name}.png)" in page
+    assert "not run" not in page.partition("## Local steps")[2]
+    assert "<!-- quick: a shortened study" in (whole / "report/sensitivity/tau.svg").read_text()
+
+    # Summaries give the same page, whichever parts they came from.
+    done = cli("sensitivity", "cifar10", "--quick", "--summarise", "kept/sensitivity")
+    assert done.code == 0, done.err
+    assert (Path("kept") / "sensitivity.md").exists()
+    assert_regenerated(Path("kept/sensitivity"), CIFAR10_QUICK, Path("again"))
+    assert (
+        "with --quick if it is one"
+        in cli("sensitivity", "cifar10", "--from-summaries", "kept/sensitivity").err
+    )
+    assert cli("reproduce", "cifar10", "--from-summaries", "kept/sensitivity").code == 2
+    read, _ = read_runs(CIFAR10_QUICK, whole)
+    kept = read_levels(CIFAR10_QUICK, Path("kept/sensitivity"))
+    assert list(read.by_level) == CIFAR10_QUICK.keys
+    for key, own in read.by_level.items():
+        assert [one.key for one in own.runs] == [one.key for one in kept.by_level[key].runs]
+        assert [one.run.settings for one in own.runs] == [one.run.settings for one in kept.by_level[key].runs]
+
+    # λ0 = 0 is FedCGD, run for run.
+    one, other = (
+        rounds_of(str(whole))[name] for name in ("lambda0-0/fedteddi-d1.2-s0", "baseline/fedcgd-d1.2-s0")
+    )
+    assert one == other
+
+
+PART: dict[str, Any] = {"schedulers": ["fedteddi", "random"], "seeds": [0], "changes": SMALL}
+
+
+def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
+    words = ("sensitivity", "cifar10", "--quick", "--factor", "rounds", "--factor", "shadowing")
+    words = (*words, "--scheduler", "fedteddi", "--scheduler", "random", *SET)
+    stopped = cli(*words, "--time-limit", 0)
+    assert (stopped.code, "stopped in time" in stopped.out) == (0, True)
+    whole = "runs/sensitivity-cifar10-quick"
+    assert not Path(whole, "report").exists()
+    assert cli(*words).code == 2  # something is there already
+    assert "all rounds are done" in cli(*words, "--resume").out
+    assert len(rounds_of(whole)) == 2 + 3 + 2
+
+    sensitivity(CIFAR10_QUICK, out=Path("parts"), factors=["rounds"], **PART)
+    sensitivity(
+        CIFAR10_QUICK, out=Path("parts"), factors=["shadowing"], levels=["static"], resume=True, **PART
+    )
+    assert rounds_of("parts") == rounds_of(whole)
+
+    # A level from elsewhere joins the summaries; what was not run is said, and not made up.
+    summarise(CIFAR10_QUICK, Path("parts"), Path("kept"))
+    sensitivity(CIFAR10_QUICK, out=Path("more"), factors=["search"], levels=["exact"], **PART)
+    summarise(CIFAR10_QUICK, Path("more"), Path("kept"))
+    assert summarise(CIFAR10_QUICK, Path("more"), Path("kept")) == []
+    kept = read_levels(CIFAR10_QUICK, Path("kept"))
+    assert list(kept.by_level) == sorted(
+        ["baseline", "rounds-1", "rounds-3", "search-exact", "shadowing-static"]
+    )
+    page = page_of_summaries(CIFAR10_QUICK, Path("kept")).files[0].read_text()
+    assert "- τ = 4 was not run." in page
+    assert "| refined | fedteddi | not run | – |" in page
+    assert "- search = exact was not run." not in page
+
+
+def test_rules_that_do_not_look_at_k_begin_alike() -> None:
+    """Why the baseline's first rounds stand for the shorter frame; FedTeddi's do not."""
+    long, short = grid_settings(CIFAR10_QUICK, changes=SMALL), Level("1", {"rounds": [0, 1]})
+    each = {name: s for name, s in long.items() if name.startswith("baseline/")}
+    found = play(each | {f"short/{s.name}": s.changed(**short.changes) for s in each.values()})
+    for name, settings in each.items():
+        begun, whole = found[f"short/{settings.name}"], found[name]
+        first = tuple(r for r in whole.records if r["frame"] == 0 or r["round"] <= 1)
+        if settings.name != "fedteddi":
+            assert begun.records == first
+        else:  # λ is 0 in the last round
+            weights = [run.records[-1]["objective"]["drift_weight"] for run in (begun,)]
+            assert weights == [0.0]
+            assert first[-1]["objective"]["drift_weight"] == 1.0  # 2 (1 − 1/2)
+
+
+def test_runs_that_cannot_share_a_device_are_refused() -> None:
+    settings = next(iter(grid_settings(CIFAR10_QUICK, changes=SMALL).values()))
+    other = settings.changed(training__batch_size=2)
+    with pytest.raises(InputError, match=r"b: training\.batch_size=2 cannot run together with 4"):
+        play({"a": settings, "b": other})
+    with pytest.raises(InputError, match="nothing to run"):
+        play({})
+
+
+def test_failed_runs_are_named_and_left_out(cli: Cli) -> None:
+    """A learning rate that diverges at once fails every run, with its level's name."""
+    words = ("sensitivity", "cifar10", "--quick", "--factor", "baseline", "--scheduler", "random", *SET)
+    done = cli(*words, "--set", "training.learning_rate=1e30")
+    assert done.code == 1
+    assert "baseline/random-d1.2-s0 failed, and is left out" in done.err
+
+
+# --- claims, on runs made by hand
+
+
+def reaching(rule: str, rounds: list[int | None], final: float = 0.78, new: int = 1) -> list[RunRecord]:
+    """Runs that jump from 0.5 to `final` at the given rounds (multiples of 5) of a frame of 50; None: never."""
+    return [
+        made_run(rule, seed, [final if at is not None and k >= at else 0.5 for k in range(0, 55, 5)], new=new)
+        for seed, at in enumerate(rounds)
+    ]
+
+
+def judge(ours: list[int | None], theirs: list[int | None], accuracy: Accuracy = "global") -> Outcome:
+    study = Study((*reaching("fedteddi", ours), *reaching("random", theirs)))
+    return FasterTo("random", accuracy, 0.75).judge(study, 1)
+
+
+def test_speed_is_judged_seed_by_seed() -> None:
+    """Differences (15, 10): mean 12.5 ± 12.7 · 3.5/√2 = 31.8: both are ahead, the interval does not decide."""
+    found = judge([10, 15], [25, 25])
+    assert (found.mark, found.verdict, found.words) == ("ahead", "cannot be judged", "ahead on both seeds")
+    assert (found.ours, found.theirs, found.difference) == ("12 ± 4", "25 ± 0", "+12 [-19, +44]")
+    assert cell(found) == "ahead on both seeds, +12"
+    assert judge([25, 25], [10, 15]).mark == "behind"
+    assert judge([10, 25], [25, 10]).mark == "mixed"
+    assert judge([10, 10], [25, 10]).mark == "mixed"  # a tie is not ahead
+    held = judge([10, 10], [25, 25])
+    assert (held.verdict, cell(held)) == ("holds", "ahead on both seeds, +15 (holds)")
+
+
+def test_who_never_reaches_a_target_is_behind_whoever_does() -> None:
+    """Even one who gets there in the last round, K = 50, where the censored rounds are equal."""
+    assert judge([50, 50], [None, None]).mark == "ahead"
+    assert judge([None, 10], [50, 25]).mark == "mixed"
+    assert judge([None, None], [50, 40]).mark == "behind"
+    assert judge([10, None], [25, None]).mark == "mixed"  # of the second seed nothing is known
+    neither = judge([None, None], [None, None])
+    assert (neither.mark, neither.words, neither.verdict) == (
+        "not reached",
+        "neither reaches it",
+        "cannot be judged",
+    )
+    assert (
+        FasterTo("random", "global", 0.75).judge(Study(tuple(reaching("random", [5]))), 1).mark == "not run"
+    )
+
+
+def test_without_a_target_the_highest_level_one_reaches_counts() -> None:
+    study = Study((*reaching("fedteddi", [10, 10]), *reaching("random", [20, 20], final=0.66)))
+    found = FasterTo("random", "balanced").judge(study, 1)
+    assert (found.mark, found.at, cell(found)) == (
+        "ahead",
+        "75%",
+        "ahead on both seeds, ≥ +40 to 75% (holds)",
+    )
+    nobody = Study((*reaching("fedteddi", [None]), *reaching("random", [None])))
+    assert FasterTo("random", "balanced").judge(nobody, 1).mark == "not reached"
+
+
+def test_final_accuracy_against_the_best_rival_of_each_seed() -> None:
+    """Ours 0.7 and 0.7; the best rivals 0.68 (fedcgd) and 0.69 (fed-cbs) are behind on both seeds, 0.72 is not."""
+
+    def ending(rule: str, values: list[float]) -> list[RunRecord]:
+        return [made_run(rule, seed, [0.5, value]) for seed, value in enumerate(values)]
+
+    claim = AheadAtTheEnd(("fedcgd", "fed-cbs"), "balanced")
+    ours = ending("fedteddi", [0.7, 0.7])
+    study = Study((*ours, *ending("fedcgd", [0.68, 0.6]), *ending("fed-cbs", [0.6, 0.69])))
+    found = claim.judge(study, 1)
+    assert (found.mark, found.mean, found.verdict) == ("ahead", "+0.015", "cannot be judged")
+    study = Study((*ours, *ending("fedcgd", [0.68, 0.72]), *ending("fed-cbs", [0.6, 0.69])))
+    assert claim.judge(study, 1).mark == "mixed"
+    study = Study((*ours, *ending("fedcgd", [0.72, 0.72]), *ending("fed-cbs", [0.6, 0.69])))
+    found = claim.judge(study, 1)
+    assert (found.mark, found.verdict) == ("behind", "does not hold")
+    assert claim.judge(Study((*ours, *ending("fedcgd", [0.72, 0.72]))), 1).mark == "not run"
+
+
+def test_scheduled_clients_with_new_classes() -> None:
+    study = Study((*reaching("fedteddi", [5, 5], new=2), *reaching("random", [5, 5], new=1)))
+    found = MoreNew("random").judge(study, 1)
+    assert (found.mark, found.mean, found.verdict) == ("ahead", "+1.0", "holds")
+
+
+# --- the page
+
+
+TWO_RULES = ("fedteddi", "random")
+MADE = replace(
+    CIFAR10,
+    name="sensitivity-made",
+    schedulers=TWO_RULES,
+    factors=(
+        Factor("tau", "τ", "Local steps", (Level("5", {"training__local_steps": 5}), Level("10")), TWO_RULES),
+        Factor(
+            "lambda0",
+            "λ0",
+            "Drift",
+            (Level("2"), Level("4", {"scheduler_options__lambda0": 4.0})),
+            ("fedteddi",),
+        ),
+        Factor(
+            "rounds", "K", "Rounds", (Level("25", {"rounds": [0, 25]}, ("fedteddi",)), Level("50")), TWO_RULES
+        ),
+    ),
+    claims=(FasterTo("random", "global", 0.75), MoreNew("random")),
+    changes={},
+)
+
+
+def made_grid(**rounds: list[int | None]) -> Played:
+    """The made grid: rounds to 78 % of fedteddi and, after it, of random, by level; two seeds each."""
+    found = {}
+    for key, own in rounds.items():
+        key = key.replace("_", "-")
+        level = next((lv for factor, lv in MADE.varied() if factor.key(lv) == key), Level(BASELINE))
+        runs = reaching("fedteddi", own[:2]) + (reaching("random", own[2:]) if own[2:] else [])
+        changed = [replace(run, settings=run.settings.changed(**level.changes)) for run in runs]
+        if key == "rounds-25":
+            changed = [replace(r, records=tuple(x for x in r.records if x["round"] <= 25)) for r in changed]
+        made = tuple(Summarised(run, {"device": "cpu"}, 1.0) for run in changed)
+        found[key] = Summaries(MADE.name, made)
+    return Played(MADE, found)
+
+
+def test_which_claims_hold_where_is_computed() -> None:
+    """At the baseline ahead; with τ = 5 behind; λ0 = 4 against the baseline's random; K = 25 against its beginning."""
+    played = made_grid(
+        baseline=[10, 15, 40, 45], tau_5=[40, 40, 10, 15], lambda0_4=[10, 50], rounds_25=[10, 15]
+    )
+    tau, lambda0, rounds = MADE.factors
+    speed = FasterTo("random", "global", 0.75).title
+    outcomes = judged(played)
+    assert {key: own[speed].mark for key, own in outcomes.items()} == {
+        "baseline": "ahead",
+        "tau-5": "behind",
+        "lambda0-4": "mixed",
+        "rounds-25": "ahead",
+    }
+    # Within 25 rounds random reaches nothing, and is shown so.
+    table = level_table(played, rounds)
+    assert list(table["global 75%"]) == ["12 ± 4", ">25 (0 of 2 reached)", "12 ± 4", "42 ± 4"]
+    assert list(level_table(played, lambda0)["λ0"]) == ["2 (baseline)", "4", "any"]
+    claims = claims_by_level(MADE, outcomes, tau)
+    assert list(claims.columns) == ["claim", "τ = 5", "τ = 10 (baseline)"]
+    assert claims.loc[0, "τ = 5"] == "behind on both seeds, -28"
+
+    from fedteddi.results.sensitivity_page import write_page
+
+    paper = played.baseline.runs[0].settings
+    text = write_page(played, paper, Path("page"), "made", "me").files[0].read_text()
+    assert f"Levels that turn a claim round, from ahead to behind or back: τ = 5 ({speed})." in text
+    assert (
+        f"- **{speed}**: ahead on every seed at 2 of 4 levels. Ahead on both seeds: the baseline, K = 25. Behind on"
+        " both seeds: τ = 5. Mixed: λ0 = 4. By the interval it holds at the baseline." in text
+    )
+    assert f"- τ = 5: {speed}: behind on both seeds (baseline: ahead on both seeds)." in text
+    assert "- K = 25: every claim fares as at the baseline." in text
+    assert "Two seeds cannot judge with" in text
+    assert "uick" not in text
+
+
+def test_missing_levels_and_a_missing_baseline_are_shown() -> None:
+    from fedteddi.results.sensitivity_page import write_page
+
+    paper = reaching("random", [5])[0].settings
+    played = made_grid(baseline=[10, 15, 40, 45])
+    page = write_page(played, paper, Path("page"), "made", "me")
+    assert "- τ = 5 was not run." in page.files[0].read_text()
+    assert list(page.claims["not run"]) == [3, 3]
+    alone = write_page(made_grid(tau_5=[10, 15, 40, 45]), paper, Path("page"), "alone", "me")
+    assert list(alone.claims["ahead on both seeds"]) == [1, 0]
+    table = pd.read_csv("page/alone/levels.csv")
+    assert list(table["seeds"][:4]) == ["2", "2", "not run", "not run"]
+
+
+def test_what_does_not_belong_together_is_refused() -> None:
+    played = made_grid(baseline=[10, 15, 40, 45], tau_5=[40, 40, 10, 15])
+    wrong = played.by_level["tau-5"].runs[0]
+    other = replace(
+        wrong, run=replace(wrong.run, settings=wrong.run.settings.changed(training__momentum=0.1))
+    )
+    with pytest.raises(
+        InputError, match=r"tau-5/fedteddi with seed 0 belongs to another study \(training.momentum"
+    ):
+        Played(MADE, {**played.by_level, "tau-5": Summaries(MADE.name, (other,))})
+    Path("else").mkdir()
+    with pytest.raises(InputError, match="holds no summaries"):
+        read_levels(MADE, Path("else"))
+
+
+def assert_regenerated(folder: Path, grid: Sensitivity, into: Path) -> None:
+    """The page and tables beside a folder of summaries are what the summaries give, byte for byte."""
+    page = page_of_summaries(grid, folder, into)
+    for file in (file for file in page.files if file.suffix in (".md", ".csv")):
+        assert file.read_bytes() == (folder.parent / file.relative_to(into)).read_bytes(), file.name
+    kept = {file.name for file in folder.iterdir() if not file.name.endswith(".jsonl.gz")}
+    assert kept == {file.name for file in page.files[1:]}  # and nothing else lies there
+    assert all(file.stat().st_size > 1000 for file in page.files if file.suffix in (".png", ".svg"))
+
+
+@pytest.mark.parametrize("folder", COMMITTED, ids=lambda folder: folder.name)
+def test_committed_pages_are_what_their_summaries_give(folder: Path, tmp_path: Path) -> None:
+    assert_regenerated(folder, COMMITTED[folder], tmp_path / "again")
+
+
+def test_a_page_about_unfinished_runs_names_them() -> None:
+    sensitivity(CIFAR10_QUICK, out=Path("runs"), factors=["baseline"], **PART, time_limit_s=0)
+    with pytest.raises(InputError, match="no run that has come to its end"):
+        page_of_runs(CIFAR10_QUICK, Path("runs"))
+    sensitivity(CIFAR10_QUICK, out=Path("runs"), factors=["tau"], levels=["1"], **PART, resume=True)
+    page, unfinished = page_of_runs(CIFAR10_QUICK, Path("runs"))
+    assert unfinished == ["baseline/fedteddi-d1.2-s0", "baseline/random-d1.2-s0"]
+    assert page.files[0].exists()
+
+
+def test_quick_is_another_study() -> None:
+    assert find_sensitivity("cifar10") is CIFAR10
+    assert find_sensitivity("cifar10", quick=True) is CIFAR10_QUICK
+    assert CIFAR10_QUICK.schedulers == RULES
