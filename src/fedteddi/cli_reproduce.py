@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     study: Annotated[
-        str, typer.Argument(help="The study: cifar10, cifar100 or plus-cifar10 (fedteddi-plus against all).")
+        str, typer.Argument(help="The study: cifar10, cifar100, plus-cifar10 or plus-ablation.")
     ],
     scheduler: Annotated[
         list[str] | None,
