@@ -6,7 +6,7 @@ import pytest
 from fedteddi.reproduce import CIFAR100
 from fedteddi.results.claims import Faster, First, SmallerLateDrop
 from fedteddi.results.comparisons import late_drop, reached_levels
-from fedteddi.results.figures import accuracy_over_frames, scheduled_clients
+from fedteddi.results.figures import accuracy_over_frames, rounds_to_levels_by_frame, scheduled_clients
 from fedteddi.results.page import command
 from fedteddi.results.runs import RunRecord, Study
 from made_study import made_frames, made_run
@@ -163,3 +163,5 @@ def test_lines_end_with_their_frame() -> None:
     assert (x[gap - 1], x[gap + 1]) == (50, 50)
     assert {text.get_text() for text in ax.texts} == {"frame 1", "frame 2"}
     assert scheduled_clients(study, 2).axes[0].get_title().startswith("frame 2, ")
+    (first, *_) = rounds_to_levels_by_frame(Study(tuple(runs("fedteddi", [None], [10])))).axes
+    assert [text.get_text() for text in first.texts] == ["no level is reached with every seed"]

@@ -223,6 +223,8 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
         kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
         if kept:
             _line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
+    if not ax.get_lines():
+        ax.text(0.5, 0.5, "no level is reached with every seed", transform=ax.transAxes, ha="center")
     ax.set_xlabel(f"{accuracy} test accuracy")
     ax.set_ylabel(f"rounds of frame {frame}")
     ax.set_ylim(bottom=0)  # a cost; and few rounds would else be shown by fractions
