@@ -170,6 +170,9 @@ def test_parts_of_the_grid() -> None:
         *("baseline", "tau-5", "tau-24", "shadowing-static", "augment-none"),
         *("pretraining-10", "pretraining-60", "rounds-450"),
     ]
+    assert levels(skip=["search-exact", "baseline"]) == [
+        key for key in CIFAR10.keys if key not in ("search-exact", "baseline")
+    ]
     assert list(grid_settings(CIFAR10, factors=["lambda0"], levels=["4"], seeds=[7])) == [
         "lambda0-4/fedteddi-d1.2-s7"
     ]
@@ -184,6 +187,10 @@ def test_unknown_names_are_refused_with_the_nearest(cli: Cli) -> None:
             "no level of search is called 'exat' (did you mean 'exact'?): known are greedy, refined, exact",
         ),
         (["cifar10", "--level", "5"], "--level 5: name the one factor it is a level of with --factor"),
+        (
+            ["cifar10", "--skip", "search-exat"],
+            "no level is called 'search-exat' (did you mean 'search-exact'?)",
+        ),
         (["cifar10", "--scheduler", "fedcdg"], "no rule is called 'fedcdg' (did you mean 'fedcgd'?)"),
         (
             ["cifar10", "--factor", "lambda0", "--level", "4", "--scheduler", "random"],

@@ -34,6 +34,10 @@ def sensitivity(
         list[str] | None,
         typer.Option(help="Only this level of the one --factor, without the baseline (may be repeated)."),
     ] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(help="Not this level, by its folder: search-exact, tau-24, … (may be repeated)."),
+    ] = None,
     scheduler: Annotated[
         list[str] | None,
         typer.Option(help="Only this rule (may be repeated): fedteddi, fedcgd, fed-cbs, random."),
@@ -89,6 +93,7 @@ def sensitivity(
             out=folder,
             factors=factor or [],
             levels=level or [],
+            skip=skip or [],
             schedulers=scheduler or [],
             seeds=None if seeds is None else parse_seeds(seeds),
             changes=changes or [],

@@ -43,6 +43,7 @@ def grid_settings(
     *,
     factors: Iterable[str] = (),
     levels: Iterable[str] = (),
+    skip: Iterable[str] = (),
     schedulers: Iterable[str] = (),
     seeds: Iterable[int] | None = None,
     changes: Iterable[str] = (),
@@ -50,13 +51,16 @@ def grid_settings(
     """Return the settings of every run, by its folder: LEVEL/RUN.
 
     `factors` leaves the others out, but not the baseline (which is a factor's name, too, for the baseline alone);
-    `levels` plays these levels of one factor, and nothing else.
+    `levels` plays these levels of one factor, and nothing else; `skip` leaves levels out, by their folders.
     """
     base = baseline_settings(grid, changes)
     rules = _known("rule", schedulers, grid.schedulers)
     numbers = list(range(grid.seeds)) if seeds is None else list(dict.fromkeys(seeds))
     found: dict[str, Settings] = {}
-    for key, level, concerned in _chosen(grid, list(factors), list(levels)):
+    left_out = list(skip)
+    _known("level", left_out, tuple(grid.keys))
+    chosen = _chosen(grid, list(factors), list(levels))
+    for key, level, concerned in (one for one in chosen if one[0] not in left_out):
         for rule in (rule for rule in rules if rule in concerned):
             for seed in numbers:
                 own = variant(base, rule, seed, base.radio.deadline_s).changed(**level.changes)
@@ -106,6 +110,7 @@ def sensitivity(
     out: Path,
     factors: Iterable[str] = (),
     levels: Iterable[str] = (),
+    skip: Iterable[str] = (),
     schedulers: Iterable[str] = (),
     seeds: Iterable[int] | None = None,
     changes: Iterable[str] = (),
@@ -119,7 +124,13 @@ def sensitivity(
     `changes` are settings as `key=value`, for all runs; `where` goes to `play` as it is (`data`, `device`, `data_dir`).
     """
     each = grid_settings(
-        grid, factors=factors, levels=levels, schedulers=schedulers, seeds=seeds, changes=changes
+        grid,
+        factors=factors,
+        levels=levels,
+        skip=skip,
+        schedulers=schedulers,
+        seeds=seeds,
+        changes=changes,
     )
     return play(each, out=out, resume=resume, time_limit_s=time_limit_s, watch=watch, **where)
 
