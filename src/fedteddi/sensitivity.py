@@ -150,7 +150,7 @@ def read_runs(grid: Sensitivity, runs: Path) -> tuple[Played, list[str]]:
 def page_of_runs(grid: Sensitivity, runs: Path) -> tuple[Page, list[str]]:
     """Write the page about every finished run in a folder into RUNS/report; also name the unfinished runs."""
     played, unfinished = read_runs(grid, runs)
-    source = f"`fedteddi sensitivity {grid.experiment}` from the runs in its folder"
+    source = f"`{grid.command}` from the runs in its folder"
     return write_page(played, _paper(grid), runs / "report", "sensitivity", source), unfinished
 
 
@@ -182,9 +182,7 @@ def read_levels(grid: Sensitivity, folder: Path) -> Played:
             )
         found[key] = own
     if not found:
-        raise InputError(
-            f"{folder} holds no summaries: 'fedteddi sensitivity {grid.experiment} --summarise {folder}' makes them"
-        )
+        raise InputError(f"{folder} holds no summaries: '{grid.command} --summarise {folder}' makes them")
     return Played(grid, found)
 
 
@@ -197,6 +195,5 @@ def page_of_summaries(grid: Sensitivity, folder: Path, into: Path | None = None)
     played = read_levels(grid, folder)
     name = folder.resolve().name
     # The folder as it is called in the repository, so that the page is the same wherever it is made.
-    command = f"fedteddi sensitivity {grid.experiment} --from-summaries docs/results/{name}"
-    source = f"`{command}` from the summaries in that folder"
+    source = f"`{grid.command} --from-summaries docs/results/{name}` from the summaries in that folder"
     return write_page(played, _paper(grid), into or folder.parent, name, source)

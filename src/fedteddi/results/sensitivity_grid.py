@@ -62,6 +62,7 @@ class Sensitivity:
 
     name: str  # of the summaries
     experiment: str
+    command: str  # that plays it
     title: str
     schedulers: tuple[str, ...]
     seeds: int
