@@ -13,7 +13,7 @@ from fedteddi.errors import InputError
 from fedteddi.process_age import process_age_s
 from fedteddi.schedulers.registry import built_in
 from fedteddi.settings import Settings, load_experiment, override
-from fedteddi.terminal import err, out, print_table, say
+from fedteddi.terminal import out, print_table, say
 
 if TYPE_CHECKING:
     from fedteddi.results.runs import Study
@@ -198,8 +198,7 @@ def report(
         if "cost to" not in title:  # long; it is in the files
             out.print(f"\n[bold]{title}[/]")
             print_table(table)
-    for name in made.unfinished:
-        err.print(f"[yellow]warning:[/] {name} is not finished, and left out: continue it with --resume")
+    name_unfinished(made.unfinished)
     say_failed(study)
     pictures = [file for file in made.files if file.suffix == ".png"]
     out.print(f"\n{made.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
@@ -259,6 +258,12 @@ def _settings(experiment: str, rounds: int | None, changes: list[str] | None) ->
 def time_left(time_limit_s: float | None) -> float | None:
     """Return what is left of a time limit that counts from the process's start."""
     return None if time_limit_s is None else max(0.0, time_limit_s - process_age_s())
+
+
+def name_unfinished(names: list[str]) -> None:
+    """Name the runs that a report leaves out because they can still go on."""
+    for name in names:
+        say("warning", f"{name} is not finished, and left out: continue it with --resume")
 
 
 def say_failed(study: "Study") -> None:

@@ -11,6 +11,7 @@ from fedteddi.cli_experiments import (
     Device,
     Resume,
     TimeLimit,
+    name_unfinished,
     parse_seeds,
     say_failed,
     say_where,
@@ -18,7 +19,7 @@ from fedteddi.cli_experiments import (
 )
 from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError
-from fedteddi.terminal import err, out, print_table
+from fedteddi.terminal import out, print_table
 
 if TYPE_CHECKING:
     from fedteddi.results.page import Page
@@ -93,7 +94,7 @@ def reproduce(
     if readme is not None and kept is None:
         raise InputError(f"--readme {readme}: give it with --summarise or --from-summaries")
     if summarise is not None:
-        _name_unfinished(library.summarise(chosen, folder, summarise))
+        name_unfinished(library.summarise(chosen, folder, summarise))
     if kept is not None:
         into = out_folder if from_summaries is not None else None
         _show(library.page_of_summaries(chosen, kept, into, readme))
@@ -116,16 +117,11 @@ def reproduce(
     say_failed(played)
     if not played.unfinished and len(played.failures) < len(played.runs):
         page, unfinished = library.page_of_runs(chosen, folder)
-        _name_unfinished(unfinished)
+        name_unfinished(unfinished)
         _show(page)
     say_where(folder, not played.unfinished)
     if played.failures:
         raise typer.Exit(1)
-
-
-def _name_unfinished(names: list[str]) -> None:
-    for name in names:
-        err.print(f"[yellow]warning:[/] {name} is not finished, and left out: continue it with --resume")
 
 
 def _show(page: "Page") -> None:

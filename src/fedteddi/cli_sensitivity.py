@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedteddi.cli_data import DataDir
-from fedteddi.cli_experiments import Changes, Device, Resume, TimeLimit, parse_seeds, say_where, time_left
+from fedteddi.cli_experiments import (
+    Changes,
+    Device,
+    Resume,
+    TimeLimit,
+    name_unfinished,
+    parse_seeds,
+    say_where,
+    time_left,
+)
 from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError
 from fedteddi.terminal import out, print_table, say
@@ -33,6 +42,10 @@ def sensitivity(
     level: Annotated[
         list[str] | None,
         typer.Option(help="Only this level of the one --factor, without the baseline (may be repeated)."),
+    ] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(help="Not this level, by its folder: search-exact, tau-24, … (may be repeated)."),
     ] = None,
     scheduler: Annotated[
         list[str] | None,
@@ -79,7 +92,7 @@ def sensitivity(
         raise InputError("--summarise and --from-summaries: give one; --summarise writes the page as well")
     kept = summarise or from_summaries
     if summarise is not None:
-        _name_unfinished(library.summarise(grid, folder, summarise))
+        name_unfinished(library.summarise(grid, folder, summarise))
     if kept is not None:
         _show(library.page_of_summaries(grid, kept, out_folder if from_summaries is not None else None))
         return
@@ -89,6 +102,7 @@ def sensitivity(
             out=folder,
             factors=factor or [],
             levels=level or [],
+            skip=skip or [],
             schedulers=scheduler or [],
             seeds=None if seeds is None else parse_seeds(seeds),
             changes=changes or [],
@@ -102,9 +116,10 @@ def sensitivity(
     finished = all(run.finished or run.failure for run in played.values())
     if finished and failed < len(played):
         page, unfinished = library.page_of_runs(grid, folder)
-        _name_unfinished(unfinished)
+        name_unfinished(unfinished)
         _show(page)
-    say_where(folder, finished)
+    if failed < len(played):
+        say_where(folder, finished, "all other rounds" if failed else "all rounds")
     if failed:
         raise typer.Exit(1)
 
@@ -115,11 +130,6 @@ def _say_failed(played: "dict[str, RunRecord]") -> int:
     for name, cause in causes.items():
         say("warning", f"{name} failed, and is left out: {cause}, and choose another --out")
     return len(causes)
-
-
-def _name_unfinished(names: list[str]) -> None:
-    for name in names:
-        say("warning", f"{name} is not finished, and left out: continue it with --resume")
 
 
 def _show(page: "Page") -> None:

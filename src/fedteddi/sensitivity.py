@@ -43,6 +43,7 @@ def grid_settings(
     *,
     factors: Iterable[str] = (),
     levels: Iterable[str] = (),
+    skip: Iterable[str] = (),
     schedulers: Iterable[str] = (),
     seeds: Iterable[int] | None = None,
     changes: Iterable[str] = (),
@@ -50,13 +51,16 @@ def grid_settings(
     """Return the settings of every run, by its folder: LEVEL/RUN.
 
     `factors` leaves the others out, but not the baseline (which is a factor's name, too, for the baseline alone);
-    `levels` plays these levels of one factor, and nothing else.
+    `levels` plays these levels of one factor, and nothing else; `skip` leaves levels out, by their folders.
     """
     base = baseline_settings(grid, changes)
     rules = _known("rule", schedulers, grid.schedulers)
     numbers = list(range(grid.seeds)) if seeds is None else list(dict.fromkeys(seeds))
     found: dict[str, Settings] = {}
-    for key, level, concerned in _chosen(grid, list(factors), list(levels)):
+    left_out = list(skip)
+    _known("level", left_out, tuple(grid.keys))
+    chosen = _chosen(grid, list(factors), list(levels))
+    for key, level, concerned in (one for one in chosen if one[0] not in left_out):
         for rule in (rule for rule in rules if rule in concerned):
             for seed in numbers:
                 own = variant(base, rule, seed, base.radio.deadline_s).changed(**level.changes)
@@ -106,6 +110,7 @@ def sensitivity(
     out: Path,
     factors: Iterable[str] = (),
     levels: Iterable[str] = (),
+    skip: Iterable[str] = (),
     schedulers: Iterable[str] = (),
     seeds: Iterable[int] | None = None,
     changes: Iterable[str] = (),
@@ -119,7 +124,13 @@ def sensitivity(
     `changes` are settings as `key=value`, for all runs; `where` goes to `play` as it is (`data`, `device`, `data_dir`).
     """
     each = grid_settings(
-        grid, factors=factors, levels=levels, schedulers=schedulers, seeds=seeds, changes=changes
+        grid,
+        factors=factors,
+        levels=levels,
+        skip=skip,
+        schedulers=schedulers,
+        seeds=seeds,
+        changes=changes,
     )
     return play(each, out=out, resume=resume, time_limit_s=time_limit_s, watch=watch, **where)
 
@@ -139,7 +150,7 @@ def read_runs(grid: Sensitivity, runs: Path) -> tuple[Played, list[str]]:
 def page_of_runs(grid: Sensitivity, runs: Path) -> tuple[Page, list[str]]:
     """Write the page about every finished run in a folder into RUNS/report; also name the unfinished runs."""
     played, unfinished = read_runs(grid, runs)
-    source = f"`fedteddi sensitivity {grid.experiment}` from the runs in its folder"
+    source = f"`{grid.command}` from the runs in its folder"
     return write_page(played, _paper(grid), runs / "report", "sensitivity", source), unfinished
 
 
@@ -171,9 +182,7 @@ def read_levels(grid: Sensitivity, folder: Path) -> Played:
             )
         found[key] = own
     if not found:
-        raise InputError(
-            f"{folder} holds no summaries: 'fedteddi sensitivity {grid.experiment} --summarise {folder}' makes them"
-        )
+        raise InputError(f"{folder} holds no summaries: '{grid.command} --summarise {folder}' makes them")
     return Played(grid, found)
 
 
@@ -186,6 +195,5 @@ def page_of_summaries(grid: Sensitivity, folder: Path, into: Path | None = None)
     played = read_levels(grid, folder)
     name = folder.resolve().name
     # The folder as it is called in the repository, so that the page is the same wherever it is made.
-    command = f"fedteddi sensitivity {grid.experiment} --from-summaries docs/results/{name}"
-    source = f"`{command}` from the summaries in that folder"
+    source = f"`{grid.command} --from-summaries docs/results/{name}` from the summaries in that folder"
     return write_page(played, _paper(grid), into or folder.parent, name, source)

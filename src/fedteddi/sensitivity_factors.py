@@ -117,6 +117,7 @@ def _factors(steps: Sequence[int], epochs: Sequence[int], rounds: Sequence[int])
 CIFAR10 = Sensitivity(
     name="sensitivity-cifar10",
     experiment="cifar10",
+    command="fedteddi sensitivity cifar10",
     title="How much the paper's claims depend on what it leaves open",
     schedulers=RULES,
     seeds=2,
@@ -131,6 +132,7 @@ CIFAR10 = Sensitivity(
 CIFAR10_QUICK = Sensitivity(
     name="sensitivity-cifar10-quick",
     experiment="cifar10",
+    command=f"{CIFAR10.command} --quick",
     title=CIFAR10.title,
     schedulers=RULES,
     seeds=1,

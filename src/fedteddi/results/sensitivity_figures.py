@@ -82,9 +82,12 @@ def _over_levels(ax: Axes, played: Played, factor: Factor, measure: Measured) ->
     for rule in played.grid.schedulers:
         colour = COLOURS.get(rule)
         if rule not in factor.schedulers:
-            found = [measure(run)[0] for run in played.baseline.of(rule)]
-            if found:
-                ax.axhline(float(np.mean(found)), color=colour, linestyle="--", linewidth=1.1, zorder=1)
+            measured = [measure(run) for run in played.baseline.of(rule)]
+            if measured:
+                mean = float(np.mean([value for value, _ in measured]))
+                ax.axhline(mean, color=colour, linestyle="--", linewidth=1.1, zorder=1)
+            if any(bound for _, bound in measured):
+                ax.plot(places[-1] + 0.4, mean, color=colour, **_dot(rule, True))
             continue
         shift = (factor.schedulers.index(rule) - (len(factor.schedulers) - 1) / 2) * APART
         means = np.full(len(places), np.nan)

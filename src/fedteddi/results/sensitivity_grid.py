@@ -1,7 +1,7 @@
 """A sensitivity study: one factor at a time around a baseline, and which run stands for which level.
 
-A level is named KEY/LABEL by people, `tau-5` in folders and files. Rules that a level does not concern, and the level
-at which a factor has the baseline's value, are not run again: the baseline's runs stand for them.
+A level is called τ = 5 by people, `tau-5` in folders and files. Rules that a factor does not concern, and the level at
+which it has the baseline's value, are not run again: the baseline's runs stand for them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from fedteddi.errors import InputError
 from fedteddi.results.folder import first_difference
 from fedteddi.results.runs import Accuracy, RunRecord, Study
 from fedteddi.results.sensitivity_claims import LevelClaim
-from fedteddi.results.summary import VARIANT, Summaries, shared_settings
+from fedteddi.results.summary import VARIANT, Summaries
 from fedteddi.results.tables import Targets
 
 BASELINE = "baseline"
@@ -62,6 +62,7 @@ class Sensitivity:
 
     name: str  # of the summaries
     experiment: str
+    command: str  # that plays it
     title: str
     schedulers: tuple[str, ...]
     seeds: int
@@ -93,9 +94,11 @@ class Played:
     by_level: Mapping[str, Summaries]
 
     def __post_init__(self) -> None:
-        for factor, level in self.grid.varied():
-            for one in self._runs(factor.key(level)):
-                self._check_belongs(one, factor.key(level), level)
+        levels = {BASELINE: Level(BASELINE)}
+        levels |= {factor.key(level): level for factor, level in self.grid.varied()}
+        for key, level in levels.items():
+            for run in self._runs(key):
+                self._check_belongs(run, key, level)
 
     @property
     def everything(self) -> Summaries:
@@ -129,10 +132,12 @@ class Played:
 
     def _check_belongs(self, run: RunRecord, key: str, level: Level) -> None:
         """Refuse a run that differs from the baseline in something else than its level."""
-        for base in self._runs(BASELINE)[:1]:
-            same = {name: getattr(run.settings, name) for name in VARIANT}
+        baseline = self._runs(BASELINE)
+        own = [base for base in baseline if base.scheduler == run.scheduler]
+        for base in (own or baseline)[:1]:
+            same = {name: getattr(run.settings, name) for name in (("seed",) if own else VARIANT)}
             expected = base.settings.changed(**level.changes).changed(**same)
-            if shared_settings(expected) != shared_settings(run.settings):
+            if expected != run.settings:
                 raise InputError(
                     f"{key}/{run.scheduler} with seed {run.settings.seed} belongs to another study"
                     f" ({first_difference(expected, run.settings)}): keep it in a folder of its own"
