@@ -19,7 +19,7 @@ from fedteddi.learning.jobs import Probe, TrainJob
 from fedteddi.learning.models import ResidualBlock
 from fedteddi.learning.one_by_one import OneByOne
 from fedteddi.learning.stacked import Stacked
-from fedteddi.learning.triton_conv import stacked_conv
+from fedteddi.learning.triton_conv import stacked_conv, weight_gradient
 from fedteddi.learning.triton_norm import stacked_norm
 from small_world import tiny_data
 
@@ -88,7 +88,7 @@ def norm(side: int, channels: int, groups: int, relu: bool) -> None:
 def engine() -> None:
     """The whole engine with the kernels in it, against the one for CPUs: training, σ̂, gradients, accuracy."""
     stacked_layers.on_gpu = lambda _values: True
-    stacked_layers.gpu_kernels = lambda: (stacked_conv, stacked_norm)
+    stacked_layers.gpu_kernels = lambda: stacked_layers.Kernels(stacked_conv, weight_gradient, stacked_norm)
     data = tiny_data()
     net = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(8, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.2),
@@ -109,7 +109,7 @@ def engine() -> None:
     ]
     stacked.SMALLEST = 1
     one, many = OneByOne(model, data), Stacked(model, data, "cpu", compiled=False)
-    assert many.programs.stacked is not None
+    assert many.programs.by_layer
     assert all(m.kernel is not None for m in many.programs.stacked.modules() if hasattr(m, "kernel"))
     for mine, theirs in zip(many.train(jobs), one.train(jobs), strict=True):
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-3, atol=1e-4)

@@ -166,9 +166,10 @@ def _images_gradient(
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_weight", mutates_args=())
-def _weight_gradient(
+def weight_gradient(
     images: Tensor, back: Tensor, jobs: int, taps_down: int, taps_across: int, stride: int, pad: int
 ) -> Tensor:
+    """Return the gradient of [jobs, taps, in, out], from [jobs·b, H, W, in] and the gradient [jobs·b, H', W', out]."""
     number, height, width, channels = images.shape
     _, high, wide, outputs = back.shape
     taps, pixels = taps_down * taps_across, number // jobs * high * wide
@@ -202,7 +203,7 @@ def _(back, weight, height, width, taps_down, taps_across, stride, pad):
     return back.new_empty(back.shape[0], height, width, weight.shape[2])
 
 
-@_weight_gradient.register_fake
+@weight_gradient.register_fake
 def _(images, back, jobs, taps_down, taps_across, stride, pad):
     shape = (jobs, taps_down * taps_across, images.shape[3], back.shape[3])
     return torch.empty(shape, device=images.device)
@@ -221,7 +222,7 @@ def _backward(ctx, back):
     if ctx.needs_input_grad[0]:
         of_images = _images_gradient(back, weight, images.shape[1], images.shape[2], *ctx.geometry)
     if ctx.needs_input_grad[1]:
-        of_weight = _weight_gradient(images, back, weight.shape[0], *ctx.geometry)
+        of_weight = weight_gradient(images, back, weight.shape[0], *ctx.geometry)
     if ctx.biased and ctx.needs_input_grad[2]:
         of_bias = back.view(len(weight), -1, back.shape[3]).sum(dim=1, dtype=torch.float32)
     return of_images, of_weight, of_bias, None, None, None, None
