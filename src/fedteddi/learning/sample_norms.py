@@ -11,9 +11,11 @@ BYTES_AT_ONCE = 2**29  # what the products of one layer may take while they are 
 
 
 def squares(values: Tensor) -> Tensor:
-    """Return ‖v_i‖² of [n, …]: [n], in double precision, because differences of such sums are wanted."""
-    norms: Tensor = torch.linalg.vector_norm(values, dim=tuple(range(1, values.dim())))
-    return norms.double().square()
+    """Return ‖v_i‖² of [n, …]: [n], in double precision, because differences of such sums are wanted.
+
+    Sums are added up in pairs; `vector_norm` adds one number after another, and loses four digits of a long row.
+    """
+    return values.square().sum(dim=tuple(range(1, values.dim()))).double()
 
 
 def outer_squares(given: Tensor, back: Tensor) -> Tensor:
