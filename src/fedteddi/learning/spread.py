@@ -18,8 +18,6 @@ from fedteddi.learning.stacked_layers import StackedConv2d, StackedGroupNorm, St
 
 Params = tuple[Tensor, ...]
 Losses = Callable[[Params], Tensor]  # the loss of every image, [jobs·b], of stacked parameters
-
-
 Layer = StackedConv2d | StackedLinear
 
 
@@ -70,7 +68,7 @@ def image_squares(
     """
     jobs = len(params[0])
     owners = [stacked.get_submodule(name.rpartition(".")[0]) for name in names]
-    trained = [p.requires_grad for p in stacked.parameters()]
+    trained = [stacked.get_parameter(name).requires_grad for name in names]
     copied = [isinstance(owner, StackedGroupNorm) for owner in owners]
     every = leaves(
         tuple(
