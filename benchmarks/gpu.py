@@ -253,7 +253,7 @@ def main() -> None:
                     profile(engine, asked)
             if options.only_ours:
                 continue
-            few_jobs = asked[: 64 if kind == "paper-cnn" else 4]
+            few_jobs = asked[:64]
             for name, ms in estimators(engine, data, few_jobs, options.repeats).items():
                 tell(f"   {precision}: {name}, in client-steps", ms / step, unit="")
             del engine  # its data and programs leave the device

@@ -11,7 +11,7 @@ import torch
 from fedteddi import make_scheduler
 from fedteddi.errors import DivergedError
 from fedteddi.protocol.environment import Environment
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, Report, Request
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.rules.random import Random
@@ -238,6 +238,7 @@ BAD_GRADIENTS: dict[str, tuple[Any, str]] = {
     "no rows at all": (ClassGradients(gradient_sum=5, counts=ONE), "every class"),
     "wrong size": (ClassGradients(gradient_sum=np.ones((2, 3)), counts=ONE), "has shape (3,), not (4,)"),
     "NaN": (ClassGradients(gradient_sum=np.full((2, 4), np.nan), counts=ONE), "not finite"),
+    "norms of a part": (ClassNorms(norms=np.full(2, 9.0), counts=ONE), "are of type ClassNorms"),
     "beyond all squares": (ClassGradients(gradient_sum=np.full((2, 4), 1e200), counts=ONE), "not finite"),
 }
 
@@ -310,6 +311,30 @@ def pooled_nan(request: Request, given: dict[int, Any]) -> None:
         given[ALL_CLIENTS] = ClassGradients(gradient_sum=np.full((2, 4), np.nan), counts=ONE)
 
 
+def pooled_nan_norms(request: Request, given: dict[int, Any]) -> None:
+    if request.kind == "class_gradients":
+        given.clear()
+        given[ALL_CLIENTS] = ClassNorms(norms=np.array([np.nan, 1.0]), counts=ONE)
+
+
+@pytest.mark.parametrize(
+    "norms", [np.full(2, 9.0), np.full(3, 9.0), None], ids=["sound", "of another size", "missing"]
+)
+def test_norms_for_all_clients(norms: Any) -> None:
+    """9 is the norm of a sum over 3 images."""
+
+    def twist(request: Request, given: dict[int, Any]) -> None:
+        if request.kind == "class_gradients":
+            given.clear()
+            given[ALL_CLIENTS] = ClassNorms(norms=norms, counts=3 * ONE)
+
+    before = new_state().class_norm
+    state, facts = play(twist, chosen=settings(estimates__class_norm="exact"))
+    sound = norms is not None and len(norms) == 2
+    np.testing.assert_array_equal(state.class_norm, [3.0, 3.0] if sound else before)
+    assert ("class norms" in str(facts.failures)) is not sound
+
+
 @pytest.mark.parametrize(
     "twist",
     [
@@ -317,8 +342,9 @@ def pooled_nan(request: Request, given: dict[int, Any]) -> None:
         all_send("upload", lambda w: w * np.nan),
         all_send("class_gradients", lambda g: replace(g, gradient_sum=np.full((2, 4), np.nan))),
         pooled_nan,
+        pooled_nan_norms,
     ],
-    ids=["reports", "uploads", "class gradients", "pooled class gradients"],
+    ids=["reports", "uploads", "class gradients", "pooled class gradients", "pooled norms"],
 )
 def test_everybodys_numbers_gone_is_divergence(twist: Twist) -> None:
     state = new_state()

@@ -13,13 +13,20 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedteddi.learning import stacked, stacked_layers
+from fedteddi.learning.conv_tiles import Tile
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import Probe, TrainJob
 from fedteddi.learning.models import ResidualBlock
 from fedteddi.learning.one_by_one import OneByOne
 from fedteddi.learning.stacked import Stacked
-from fedteddi.learning.triton_conv import stacked_conv
+from fedteddi.learning.triton_conv import (
+    conv_product,
+    images_product,
+    stacked_conv,
+    weight_gradient,
+    weight_product,
+)
 from fedteddi.learning.triton_norm import stacked_norm
 from small_world import tiny_data
 
@@ -32,6 +39,8 @@ CONVOLUTIONS = [
     (1, 40, 16, 4, 4, 3, 1, 1),  # pixels enough for several parts
     (1, 1, 4, 80, 72, 3, 1, 1),  # more channels than a block
 ]
+TILES = [Tile(64, 16, 32, 8, 2), Tile(16, 32, 16, 4, 4), Tile(256, 64, 128, 8, 3)]
+TILED = [(2, 2, 9, 20, 24, 3, 2, 1), (1, 1, 4, 80, 72, 3, 1, 1)]
 NORMS = [(6, 16, 8), (1, 8, 8), (20, 32, 4), (5, 64, 8)]  # side, channels, groups
 
 
@@ -62,6 +71,24 @@ def convolution(
         close(mine, theirs)
 
 
+def tiles(
+    jobs: int, b: int, side: int, channels: int, outputs: int, taps: int, stride: int, pad: int
+) -> None:
+    """Any tile gives what the usual one gives."""
+    images = torch.randn(jobs * b, side, side, channels)
+    weight = torch.randn(jobs, taps * taps, channels, outputs)
+    geometry = ((taps, taps), stride, pad)
+    made = conv_product(images, weight, None, *geometry)
+    of_images = images_product(made, weight, (side, side), *geometry)
+    of_weight = weight_product(images, made, jobs, *geometry)
+    for tile in TILES:
+        close(conv_product(images, weight, None, *geometry, tile), made)
+        close(images_product(made, weight, (side, side), *geometry, tile), of_images)
+        # Sums over all pixels of values that are sums themselves: large, so looked at in relation.
+        found = weight_product(images, made, jobs, *geometry, tile)
+        close(found / of_weight.abs().max(), of_weight / of_weight.abs().max())
+
+
 def norm(side: int, channels: int, groups: int, relu: bool) -> None:
     jobs, b = 2, 3
     values = (2 * torch.randn(jobs * b, side, side, channels) + 1).requires_grad_()
@@ -88,7 +115,7 @@ def norm(side: int, channels: int, groups: int, relu: bool) -> None:
 def engine() -> None:
     """The whole engine with the kernels in it, against the one for CPUs: training, σ̂, gradients, accuracy."""
     stacked_layers.on_gpu = lambda _values: True
-    stacked_layers.gpu_kernels = lambda: (stacked_conv, stacked_norm)
+    stacked_layers.gpu_kernels = lambda: stacked_layers.Kernels(stacked_conv, weight_gradient, stacked_norm)
     data = tiny_data()
     net = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(8, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.2),
@@ -109,7 +136,7 @@ def engine() -> None:
     ]
     stacked.SMALLEST = 1
     one, many = OneByOne(model, data), Stacked(model, data, "cpu", compiled=False)
-    assert many.programs.stacked is not None
+    assert many.programs.by_layer
     assert all(m.kernel is not None for m in many.programs.stacked.modules() if hasattr(m, "kernel"))
     for mine, theirs in zip(many.train(jobs), one.train(jobs), strict=True):
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-3, atol=1e-4)
@@ -127,7 +154,10 @@ if __name__ == "__main__":
     for shape in CONVOLUTIONS:
         for biased in (False, True):
             convolution(*shape, biased)
+    for tiled in TILED:
+        tiles(*tiled)
     for size in NORMS:
         for relu in (False, True):
             norm(*size, relu)
-    print(f"the engine, {2 * len(CONVOLUTIONS)} convolutions and {2 * len(NORMS)} norms agree")
+    done = f"{2 * len(CONVOLUTIONS)} convolutions, {len(TILES) * len(TILED)} of other tiles"
+    print(f"the engine, {done}, and {2 * len(NORMS)} norms agree")

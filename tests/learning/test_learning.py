@@ -256,12 +256,24 @@ class Tokens(nn.Module):
         return self.head(torch.tanh(self.inner(images[:, 0])).flatten(1))
 
 
-@pytest.mark.parametrize("kind", ["twice", "tokens", "reflect", "frozen"])
+class Patches(nn.Module):
+    """A Linear layer over the rows of four patches an image, as one batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.head = nn.Linear(16, 4), nn.Linear(16, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.inner(images.reshape(-1, 16))).reshape(-1, 16))
+
+
+@pytest.mark.parametrize("kind", ["twice", "tokens", "patches", "reflect", "frozen"])
 def test_gradient_variance_where_the_shortcuts_do_not_hold(kind: str) -> None:
     torch.manual_seed(0)
     modules: dict[str, nn.Module] = {
         "twice": Twice(),
         "tokens": Tokens(),
+        "patches": Patches(),
         "reflect": nn.Sequential(
             nn.Conv2d(1, 4, 3, padding=1, padding_mode="reflect"), nn.ReLU(), nn.Flatten(), nn.Linear(256, 5)
         ),

@@ -112,6 +112,7 @@ def test_the_two_engines_agree(name: str, device: str) -> None:
     assert many.class_accuracy(models).max() <= 1  # images that fill up a chunk do not count
     np.testing.assert_allclose(many.class_accuracy(models), one.class_accuracy(models), atol=1 / 20)
     assert (many.programs.stacked is None) is (name in ("odd", "reaching"))
+    assert many.programs.by_layer is (many.programs.stacked is not None)
 
 
 @pytest.mark.parametrize("device", DEVICES)

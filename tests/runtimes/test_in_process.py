@@ -8,7 +8,10 @@ from torch.nn import functional as F
 from fedteddi.laboratory import Laboratory
 from fedteddi.learning.statistics import gradient_variance
 from fedteddi.protocol.messages import Request
+from fedteddi.protocol.vectors import pooled_norms, sound_gradients
 from fedteddi.run import Run
+from fedteddi.runtimes import in_process
+from fedteddi.runtimes.in_process import InProcess
 from small_world import tiny_data, tiny_settings
 
 
@@ -27,8 +30,10 @@ def test_class_gradients_are_sums_over_the_drawn_images_of_a_class() -> None:
     """‖g_c‖ of D7 from one backward pass per image: all images of each class that each client holds are asked for."""
     laboratory, run = world()
     counts = run.plan.frames[0].counts
-    (answer,) = laboratory.runtime.exchange([(run.clients, ask("class_gradients", run, samples=counts))])
-    found = answer.given[-1]
+    asked = [(run.clients, ask("class_gradients", run, samples=counts))]
+    part = InProcess(laboratory.engine, laboratory.data, everyone=False)  # as one device of a fleet
+    found, norms = (runtime.exchange(asked)[0].given[-1] for runtime in (part, laboratory.runtime))
+    np.testing.assert_array_equal(found.counts, norms.counts)
     np.testing.assert_array_equal(found.counts, counts.sum(axis=0))
     held = np.concatenate(run.plan.frames[0].held)
     labels = laboratory.data.train_labels.numpy()[held]
@@ -44,6 +49,7 @@ def test_class_gradients_are_sums_over_the_drawn_images_of_a_class() -> None:
                 [g.flatten() for g in torch.autograd.grad(loss, list(model.module.parameters()))]
             )
         torch.testing.assert_close(found.gradient_sum[c], total, rtol=1e-4, atol=1e-4)
+        assert norms.norms[c] == pytest.approx(float(total.norm()), rel=1e-5)
 
 
 def test_class_gradients_of_two_seeds_in_lock_step_are_their_own() -> None:
@@ -54,10 +60,31 @@ def test_class_gradients_of_two_seeds_in_lock_step_are_their_own() -> None:
     for own, answer in zip(asked, together, strict=True):
         laboratory.runtime._drawn.clear()
         (alone,) = laboratory.runtime.exchange([own])
-        for c, total in alone.given[-1].gradient_sum.items():
-            assert torch.equal(total, answer.given[-1].gradient_sum[c])
-    one, other = (answer.given[-1].gradient_sum for answer in together)
-    assert not torch.equal(one[0], other[0])
+        np.testing.assert_array_equal(alone.given[-1].norms, answer.given[-1].norms)
+    one, other = (answer.given[-1].norms for answer in together)
+    assert one[0] != other[0]
+
+
+@pytest.mark.parametrize("layers", ["all", "head"])
+def test_a_server_makes_the_same_of_norms_as_of_gradients(
+    layers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit, however few gradients are held at a time."""
+    laboratory, run = world(estimates__class_norm_layers=layers)
+    counts = run.plan.frames[0].counts
+    asked = [(run.clients, ask("class_gradients", run, samples=counts))]
+    monkeypatch.setattr(in_process, "GRADIENTS_AT_ONCE", 2)
+    part = InProcess(laboratory.engine, laboratory.data, everyone=False)
+    size = laboratory.model.size if layers == "all" else None
+    told = []
+    for runtime in (part, laboratory.runtime):
+        sound, refused = sound_gradients(
+            runtime.exchange(asked)[0], range(6), counts, run.state.weights, size
+        )
+        told.append(pooled_norms(sound, counts.shape[1], refused))
+        assert not refused.causes
+    np.testing.assert_array_equal(*told)
+    assert (told[0][0] > 0).any()
 
 
 def test_reports_measure_the_first_batch() -> None:

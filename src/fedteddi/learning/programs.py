@@ -17,9 +17,18 @@ from fedteddi.errors import InputError
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import NO_IMAGE
+from fedteddi.learning.sample_norms import squares
+from fedteddi.learning.spread import (
+    Losses,
+    Params,
+    image_gradients,
+    image_squares,
+    leaves,
+    variance_by_image,
+    variance_by_layer,
+)
 from fedteddi.learning.stacked_layers import dropout_keys, stacked_copy
 
-Params = tuple[Tensor, ...]
 Program = Callable[..., Any]
 
 
@@ -45,12 +54,11 @@ class Programs:
         self.num_classes = data.num_classes
         self._training_losses: Program = self.losses
         self._updated: Program = updated
-        self._variance: Program = variance_of_rows
         self._check(model)
         if compiled:
             torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
             # Where nothing is dropped, the kernels leave little to be gained by compiling.
-            for name in ("_training_losses", "_updated", "_variance"):
+            for name in ("_training_losses", "_updated"):
                 setattr(self, name, torch.compile(getattr(self, name), dynamic=False))
 
     def _check(self, model: FlatModel) -> None:
@@ -76,6 +84,7 @@ class Programs:
             try:
                 works = self.stacked is not None or self._same(jobs, images, torch.cat(expected))
                 steady = self._steady(jobs, images)
+                self.by_layer = self._shortcuts_hold(jobs, images)
             except Exception as error:
                 raise InputError(
                     f"this model cannot be batched over clients ({error}): use the CPU for it"
@@ -92,6 +101,21 @@ class Programs:
 
     def _same(self, jobs: Params, images: Tensor, expected: Tensor) -> bool:
         return torch.allclose(self.scores(jobs, images, None), expected, rtol=1e-3, atol=1e-3)
+
+    def _shortcuts_hold(self, jobs: Params, images: Tensor) -> bool:
+        """Compare every image's ‖g‖² by layer with that of its gradient: shortcuts must not miss a use of a weight."""
+        if self.stacked is None:
+            return False
+        labels = torch.arange(len(images)) % self.num_classes
+        width = len(images) // len(jobs[0])
+        losses: Losses = lambda params: self.each_loss(params, images, labels)  # noqa: E731
+        try:
+            found = image_squares(losses, jobs, self.stacked, self.names, width)
+        except Exception:
+            return False
+        expected, _ = image_gradients(losses, jobs, self.trained, width)
+        total = torch.stack([squares(g) for g in expected]).sum(dim=0)
+        return found is not None and torch.allclose(found[0], total, rtol=1e-3)
 
     def _steady(self, jobs: Params, images: Tensor) -> bool:
         keys = torch.zeros(2, 2, dtype=torch.int32)
@@ -125,24 +149,22 @@ class Programs:
             images = torch.where(flips[:, None, None, None], images.flip(2), images)
         return ((images.float() - self.mean) / self.std).to(self.dtype)
 
+    def each_loss(self, params: Params, images: Tensor, labels: Tensor, keys: Tensor | None = None) -> Tensor:
+        """Return the loss of every image, [jobs·m]."""
+        return F.cross_entropy(self.scores(params, images, keys), labels, reduction="none")
+
     def losses(
         self, params: Params, samples: Tensor, flips: Tensor | None, keys: Tensor | None = None
     ) -> Tensor:
         """Return every job's mean loss over its images, samples [jobs, m]: [jobs]."""
-        scores = self.scores(
-            params,
-            self.batch(self.train_images, samples.flatten(), None if flips is None else flips.flatten()),
-            keys,
-        )
-        each = F.cross_entropy(scores, self.train_labels[samples.flatten().clamp(min=0)], reduction="none")
+        images = self.batch(self.train_images, samples.flatten(), None if flips is None else flips.flatten())
+        each = self.each_loss(params, images, self.train_labels[samples.flatten().clamp(min=0)], keys)
         there = samples != NO_IMAGE
         return (each.view(samples.shape) * there).sum(dim=1) / there.sum(dim=1)
 
     def loss_gradients(self, params: Params, *question: Any) -> tuple[Params, Tensor]:
         """Return every job's gradient, parameter by parameter, and mean loss; frozen parameters have gradient 0."""
-        every = tuple(
-            p.detach().requires_grad_() if t else p for t, p in zip(self.trained, params, strict=True)
-        )
+        every = leaves(params, self.trained)
         with torch.enable_grad():
             losses = (self._training_losses if len(question) > 2 else self.losses)(every, *question)
         # The jobs do not touch each other, so the gradient of the sum holds the gradient of each.
@@ -174,13 +196,18 @@ class Programs:
         return params, velocity, losses
 
     def spread(self, params: Params, samples: Tensor, flips: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return every job's variance of per-sample gradients and mean loss: each image is a job of its own."""
-        jobs, width = samples.shape
-        each = tuple(p.repeat_interleave(width, dim=0) for p in params)
-        alone = None if flips is None else flips.reshape(-1, 1)
-        gradients, losses = self.loss_gradients(each, samples.reshape(-1, 1), alone)
-        with torch.no_grad():
-            return self._variance(gradients, jobs), losses.view(jobs, width).mean(dim=1)
+        """Return every job's variance of per-sample gradients and mean loss, on samples [jobs, b] that all exist."""
+        width = samples.shape[1]
+        losses = self._image_losses(samples, flips)
+        found = None
+        if self.stacked is not None and self.by_layer:
+            found = variance_by_layer(losses, params, self.stacked, self.names, width)
+        return found or variance_by_image(losses, params, self.trained, width)
+
+    def _image_losses(self, samples: Tensor, flips: Tensor | None) -> Losses:
+        images = self.batch(self.train_images, samples.flatten(), None if flips is None else flips.flatten())
+        labels = self.train_labels[samples.flatten()]
+        return lambda params: self.each_loss(params, images, labels)
 
     def right(self, params: Params, samples: Tensor) -> Tensor:
         """Return how many of the test images at samples [m] each job tells right, by class: [jobs, C]."""
@@ -212,15 +239,6 @@ def updated(
         turned.append(momentum.view(own) * v + g + (decay.view(own) * p if t else 0))
         moved.append(p - rate.view(own) * turned[-1])
     return tuple(moved), tuple(turned)
-
-
-def variance_of_rows(gradients: Params, jobs: int) -> Tensor:
-    """Return 1/(b−1) Σ_i ‖g_i − ḡ‖² of every job, from per-sample gradients [jobs·b, …] of each parameter: [jobs]."""
-    total, width = torch.zeros(jobs, device=gradients[0].device), len(gradients[0]) // jobs
-    for g in gradients:
-        rows = g.reshape(jobs, width, -1)
-        total = total + (rows - rows.mean(dim=1, keepdim=True)).square().sum(dim=(1, 2))
-    return total / (width - 1)
 
 
 def unflat(weights: Tensor, shapes: list[torch.Size]) -> Params:

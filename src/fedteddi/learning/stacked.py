@@ -18,7 +18,8 @@ from fedteddi.learning.data import Dataset
 from fedteddi.learning.evaluation import share_right
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import NO_IMAGE, Probe, Trained, TrainJob
-from fedteddi.learning.programs import Params, Programs, flat, unflat
+from fedteddi.learning.programs import Programs, flat, unflat
+from fedteddi.learning.spread import Params
 
 AT_ONCE = (256, 64, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
 SMALLEST = 16  # fewer only where memory asks for it: compiling costs more than some idle rows
@@ -54,7 +55,7 @@ class Stacked:
         shapes = dict.fromkeys(job.samples.shape for job in jobs)
         for shape in shapes:
             places = [place for place, job in enumerate(jobs) if job.samples.shape == shape]
-            done = self._in_chunks([jobs[place] for place in places], self._train_chunk)
+            done = self._in_chunks([jobs[place] for place in places], self._train_chunk, fill=True)
             ends = [end for chunk in done for end in self._read_trained(*chunk)]
             found |= dict(zip(places, ends, strict=False))  # what filled a chunk up is left out
         return [found[place] for place in range(len(jobs))]
@@ -124,12 +125,21 @@ class Stacked:
         return share_right(torch.cat(chunks)[: len(models)].double().cpu().numpy(), self.test_labels)
 
     def _in_chunks(
-        self, items: list[Item], work: Callable[[list[Item]], Any], most: int = AT_ONCE[0]
+        self,
+        items: list[Item],
+        work: Callable[[list[Item]], Any],
+        most: int = AT_ONCE[0],
+        *,
+        fill: bool = False,
     ) -> list[Any]:
-        """Work through a list in chunks of few sizes, the last one filled up; smaller ones if memory does not do."""
+        """Work through a list in chunks; smaller ones if memory does not do.
+
+        For compiled work the chunks have few sizes, and the last one is filled up.
+        """
         done, start = [], 0
         while start < len(items):
-            size = chunk_size(len(items) - start, min(self.at_once, most), long=len(items) > AT_ONCE[0])
+            size, left = min(self.at_once, most), len(items) - start
+            size = chunk_size(left, size, long=len(items) > AT_ONCE[0]) if fill else min(size, left)
             chunk = items[start : start + size]
             try:
                 with _tf32(self.tf32):
@@ -139,7 +149,7 @@ class Stacked:
                     raise InputError(
                         f"one job does not fit into the memory of {self.device}: use smaller batches"
                     ) from None
-                self.at_once = size // 4 or 1
+                self.at_once = next(fewer for fewer in AT_ONCE if fewer < size)
                 torch.cuda.empty_cache()
                 continue
             start += size

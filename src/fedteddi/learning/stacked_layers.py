@@ -8,12 +8,21 @@ copies of the images; on a GPU, kernels of our own do without the copies (triton
 import copy
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedteddi.learning.dropout import KeyedDropout
+from fedteddi.learning.sample_norms import (
+    gram_squares,
+    grams_cost_less,
+    in_slices,
+    outer_squares,
+    product_squares,
+    squares,
+)
 
 # Matrix units want inner dimensions that are multiples of this.
 ALIGNED = 8
@@ -37,6 +46,22 @@ class StackedLinear(nn.Module):
             found = found + self.bias.to(values.dtype)[:, None]
         return found.reshape(*values.shape[:-1], outputs)
 
+    def sample_squares(self, values: Tensor, back: Tensor) -> Tensor:
+        """Return ‖g_i‖² of what is trained here, from what went in, [n, …, in], and the gradient of what came out."""
+        given, back = (v.reshape(len(v), -1, v.shape[-1]).float() for v in (values, back))
+        total = torch.zeros(len(values), dtype=torch.float64, device=values.device)
+        if self.weight.requires_grad:
+            places, inputs, outputs = given.shape[1], given.shape[2], back.shape[2]
+            if places == 1:
+                total += outer_squares(given[:, 0], back[:, 0])
+            elif grams_cost_less(places, inputs, outputs):
+                total += in_slices(gram_squares, given, back, places * places)
+            else:
+                total += in_slices(product_squares, given, back, inputs * outputs)
+        if self.bias is not None and self.bias.requires_grad:
+            total += squares(back.sum(dim=1))
+        return total
+
 
 class StackedConv2d(nn.Module):
     """A convolution with each job's own kernel; images are channels-last in memory."""
@@ -48,7 +73,8 @@ class StackedConv2d(nn.Module):
         self.stride, self.dilation = layer.stride, layer.dilation
         self.padding = (0, 0) if isinstance(layer.padding, str) else layer.padding
         even = len(set(self.stride)) == len(set(self.padding)) == 1 and self.dilation == (1, 1)
-        self.kernel: Callable[..., Tensor] | None = gpu_kernels()[0] if even else None
+        kernels = gpu_kernels() if even else NO_KERNELS
+        self.kernel, self.weight_kernel = kernels.conv, kernels.conv_weight
 
     def forward(self, images: Tensor) -> Tensor:
         """Map [jobs·b, in, H, W] to [jobs·b, out, H', W']."""
@@ -65,6 +91,34 @@ class StackedConv2d(nn.Module):
         if self.bias is not None:
             found = found + self.bias.to(images.dtype)[:, None]
         return found.reshape(*columns.shape[:3], channels).permute(0, 3, 1, 2)
+
+    def sample_squares(self, images: Tensor, back: Tensor) -> Tensor:
+        """Return ‖g_i‖² of what is trained here, from what went in, [n, in, …], and the gradient of what came out."""
+        given, back = images.permute(0, 2, 3, 1), back.permute(0, 2, 3, 1)
+        total = torch.zeros(len(images), dtype=torch.float64, device=images.device)
+        if self.weight.requires_grad:
+            places = back.shape[1] * back.shape[2]
+            inputs, outputs = self.weight[0, 0].numel(), self.weight.shape[1]
+            if grams_cost_less(places, inputs, outputs):
+                total += in_slices(self._gram_squares, given, back, places * inputs)
+            else:
+                total += in_slices(self._product_squares, given, back, max(places, outputs) * inputs)
+        if self.bias is not None and self.bias.requires_grad:
+            total += squares(back.sum(dim=(1, 2), dtype=torch.float32))
+        return total
+
+    def _gram_squares(self, given: Tensor, back: Tensor) -> Tensor:
+        columns = self._columns(given.float(), *self.weight.shape[3:])
+        return gram_squares(columns.flatten(1, 2), back.float().flatten(1, 2))
+
+    def _product_squares(self, given: Tensor, back: Tensor) -> Tensor:
+        height, width = self.weight.shape[3:]
+        if self.weight_kernel is not None and on_gpu(given):
+            geometry = (height, width, self.stride[0], self.padding[0])
+            # To this kernel each image is a job.
+            return squares(self.weight_kernel(given.contiguous(), back.contiguous(), len(given), *geometry))
+        columns = self._columns(given.float(), height, width)
+        return product_squares(columns.flatten(1, 2), back.float().flatten(1, 2))
 
     def _columns(self, images: Tensor, height: int, width: int) -> Tensor:
         """Lay the shifted copies of [n, H, W, in] side by side, filled up to an aligned number of columns."""
@@ -94,7 +148,7 @@ class StackedGroupNorm(nn.Module):
         self.groups, self.eps, self.relu = layer.num_groups, layer.eps, relu
         self.weight, self.bias = _one_job(layer.weight), _one_job(layer.bias)
         powers = all(number & (number - 1) == 0 for number in (layer.num_channels, layer.num_groups))
-        self.kernel: Callable[..., Tensor] | None = gpu_kernels()[1] if powers else None
+        self.kernel: Callable[..., Tensor] | None = gpu_kernels().norm if powers else None
 
     def forward(self, values: Tensor) -> Tensor:
         """Map [jobs·b, channels, …] to the same shape."""
@@ -116,17 +170,28 @@ def on_gpu(values: Tensor) -> bool:
     return values.is_cuda
 
 
+class Kernels(NamedTuple):
+    """What is written for a GPU: a convolution, the gradient of its weights, a norm."""
+
+    conv: Callable[..., Tensor] | None
+    conv_weight: Callable[..., Tensor] | None
+    norm: Callable[..., Tensor] | None
+
+
+NO_KERNELS = Kernels(None, None, None)
+
+
 @lru_cache
-def gpu_kernels() -> tuple[Callable[..., Tensor] | None, Callable[..., Tensor] | None]:
-    """Return the convolution and the norm that are written for a GPU; None without a GPU, or without Triton."""
+def gpu_kernels() -> Kernels:
+    """Return the layers that are written for a GPU; none without a GPU, or without Triton."""
     if not torch.cuda.is_available():
-        return None, None
+        return NO_KERNELS
     try:
-        from fedteddi.learning.triton_conv import stacked_conv
+        from fedteddi.learning.triton_conv import stacked_conv, weight_gradient
         from fedteddi.learning.triton_norm import stacked_norm
     except ImportError:
-        return None, None
-    return stacked_conv, stacked_norm
+        return NO_KERNELS
+    return Kernels(stacked_conv, weight_gradient, stacked_norm)
 
 
 STACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {
@@ -146,6 +211,9 @@ def stacked_copy(module: nn.Module) -> nn.Module | None:
         return STACKED[type(module)](module)
     made = copy.deepcopy(module)
     for parent in list(made.modules()):
+        if getattr(parent, "inplace", False):
+            # It would overwrite what came out of a layer, of which spread.py wants the gradient.
+            parent.inplace = False  # type: ignore[assignment]
         children = list(parent.named_children())
         for place, (name, child) in enumerate(children):
             after = children[place + 1] if place + 1 < len(children) else ("", parent)

@@ -11,6 +11,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
 from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.sample_norms import outer_squares
 
 # Images whose per-sample gradients are held at once, for models with layers that have no shortcut.
 SAMPLES_AT_ONCE = 8
@@ -31,7 +32,7 @@ def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple
         return _variance_one_by_one(model, images, labels)
     batch, found = len(labels), SquaredNorms()
     images = images.detach().requires_grad_()  # or nothing would flow back
-    with _measuring(model.module, found):
+    with _measuring(model.module, found, batch):
         # The batch's mean loss: sample i contributes g_i / b to every gradient.
         loss = F.cross_entropy(model.module(images), labels)
         torch.autograd.grad(loss, images)
@@ -44,7 +45,7 @@ def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple
 def _shortcuts_hold(model: FlatModel, images: Tensor, labels: Tensor) -> bool:
     """Compare ‖ḡ‖² with the plain gradient's, once per model: a module may use its weights behind its layers' backs."""
     found = SquaredNorms()
-    with _measuring(model.module, found):
+    with _measuring(model.module, found, len(labels)):
         inputs = images.detach().requires_grad_()
         torch.autograd.grad(F.cross_entropy(model.module(inputs), labels), inputs)
     expected = _squared(model.loss_gradient(images, labels)[1])
@@ -88,8 +89,7 @@ def _squared(values: Tensor) -> float:
 
 def _linear(layer: nn.Linear, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
     """‖δ aᵀ‖² = ‖δ‖² ‖a‖²: a sample's gradient need not be formed."""
-    norms = back.double().square().sum(dim=1) * given.double().square().sum(dim=1)
-    found.of_samples += float(norms.sum())
+    found.of_samples += float(outer_squares(given, back).sum())
     found.of_sum += _squared(back.T @ given)
     if layer.bias is not None:
         found.add(back)
@@ -140,14 +140,17 @@ def _has_shortcut(module: nn.Module) -> bool:
 
 
 @contextmanager
-def _measuring(module: nn.Module, found: SquaredNorms) -> Iterator[None]:
+def _measuring(module: nn.Module, found: SquaredNorms, batch: int) -> Iterator[None]:
     """While active, add each layer's squared gradient norms to `found` as gradients flow back; weights get none."""
 
     called: set[nn.Module] = set()
 
     def watch(layer: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
         entered = given[0].detach()
-        if layer in called or (isinstance(layer, nn.Linear) and entered.dim() != 2):
+        tokens = isinstance(layer, nn.Linear) and entered.dim() != 2
+        if (
+            layer in called or tokens or len(entered) != batch
+        ):  # a row must be all that a sample gives the layer
             found.unfit = True
             return
         called.add(layer)

@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS = 128  # output pixels a program works on
-WIDEST = 64  # channels it works on
+from fedteddi.learning.conv_tiles import Tile, product_tile, weight_tile
+
 ENOUGH_PROGRAMS = 2048  # to keep a large device busy
 
 
@@ -36,7 +36,11 @@ def _gathered_product(
     there = row < images * high * wide
     first = (job * images + image) * height
     total = tl.zeros((ROWS, BO), dtype=tl.float32)
-    for tap in range(TAPS_DOWN * TAPS_ACROSS):
+    blocks: tl.constexpr = (C + BC - 1) // BC
+    # One loop over taps and channels: loads run ahead within a loop, and would start anew for every tap.
+    for step in range(TAPS_DOWN * TAPS_ACROSS * blocks):
+        tap = step // blocks
+        c = step % blocks * BC + tl.arange(0, BC)
         if BACKWARD:
             down = y + PAD - tap // TAPS_ACROSS
             across = x + PAD - tap % TAPS_ACROSS
@@ -49,17 +53,13 @@ def _gathered_product(
             fits = there & (down >= 0) & (across >= 0)
         fits = fits & (down < height) & (across < width)
         pixel = ((first + down) * width + across) * C
-        for start in range(0, C, BC):
-            c = start + tl.arange(0, BC)
-            seen = tl.load(
-                source + pixel[:, None] + c[None, :], mask=fits[:, None] & (c < C)[None, :], other=0.0
-            )
-            if BACKWARD:  # weight is [jobs, taps, O, C] to this kernel
-                place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * O + out[None, :]) * C + c[:, None]
-            else:
-                place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * C + c[:, None]) * O + out[None, :]
-            w = tl.load(weight + place, mask=(c < C)[:, None] & (out < O)[None, :], other=0.0)
-            total = tl.dot(seen, w.to(seen.dtype), total, input_precision=PRECISION)
+        seen = tl.load(source + pixel[:, None] + c[None, :], mask=fits[:, None] & (c < C)[None, :], other=0.0)
+        if BACKWARD:  # weight is [jobs, taps, O, C] to this kernel
+            place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * O + out[None, :]) * C + c[:, None]
+        else:
+            place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * C + c[:, None]) * O + out[None, :]
+        w = tl.load(weight + place, mask=(c < C)[:, None] & (out < O)[None, :], other=0.0)
+        total = tl.dot(seen, w, total, input_precision=PRECISION)
     if BIAS:
         total += tl.load(bias + job * O + out, mask=out < O, other=0.0)[None, :]
     where = ((job * images + image) * high + y) * wide + x
@@ -112,8 +112,80 @@ def _precision() -> str:
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
-def _block(channels: int) -> int:
-    return max(16, min(WIDEST, triton.next_power_of_2(channels)))
+def conv_product(
+    images: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    taps: tuple[int, int],
+    stride: int,
+    pad: int,
+    tile: Tile | None = None,
+) -> Tensor:
+    """Return the convolution with weights of the images' type, by the given tile, or by the usual one."""
+    jobs, _, channels, outputs = weight.shape
+    number, height, width, _ = images.shape
+    high, wide = _size(height, taps[0], stride, pad), _size(width, taps[1], stride, pad)
+    found = images.new_empty(number, high, wide, outputs)
+    b = number // jobs
+    tile = tile or product_tile(b * high * wide, channels, outputs, images.element_size())
+    grid = (triton.cdiv(b * high * wide, tile.rows), triton.cdiv(outputs, tile.outputs), jobs)
+    _gathered_product[grid](
+        images, weight, weight if bias is None else bias, found, b, height, width, high, wide,
+        channels, outputs, *taps, stride, pad, False, bias is not None, _precision(),
+        tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
+    )  # fmt: skip
+    return found
+
+
+def images_product(
+    back: Tensor,
+    weight: Tensor,
+    size: tuple[int, int],
+    taps: tuple[int, int],
+    stride: int,
+    pad: int,
+    tile: Tile | None = None,
+) -> Tensor:
+    """Return the images' gradient, of so many pixels down and across, by the given tile, or by the usual one."""
+    jobs, _, channels, outputs = weight.shape
+    number, high, wide, _ = back.shape
+    found = back.new_empty(number, *size, channels)
+    b, pixels = number // jobs, number // jobs * size[0] * size[1]
+    tile = tile or product_tile(pixels, outputs, channels, back.element_size())
+    grid = (triton.cdiv(pixels, tile.rows), triton.cdiv(channels, tile.outputs), jobs)
+    _gathered_product[grid](
+        back, weight, weight, found, b, high, wide, *size,
+        outputs, channels, *taps, stride, pad, True, False, _precision(),
+        tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
+    )  # fmt: skip
+    return found
+
+
+def weight_product(
+    images: Tensor,
+    back: Tensor,
+    jobs: int,
+    taps: tuple[int, int],
+    stride: int,
+    pad: int,
+    tile: Tile | None = None,
+) -> Tensor:
+    """Return the weights' gradient by the given tile, or by the usual one."""
+    number, height, width, channels = images.shape
+    _, high, wide, outputs = back.shape
+    every, pixels = taps[0] * taps[1], number // jobs * high * wide
+    tile = tile or weight_tile(pixels, channels, outputs, images.element_size())
+    blocks = triton.cdiv(channels, tile.inputs) * triton.cdiv(outputs, tile.outputs)
+    parts = max(1, min(ENOUGH_PROGRAMS // (every * blocks * jobs), pixels // (8 * tile.rows)))
+    rows_each = triton.cdiv(triton.cdiv(pixels, parts), tile.rows) * tile.rows
+    parts = triton.cdiv(pixels, rows_each)
+    found = torch.empty(parts, jobs, every, channels, outputs, device=images.device)
+    _weight_product[(every * parts, blocks, jobs)](
+        images, back, found, number // jobs, jobs, rows_each, height, width, high, wide,
+        channels, outputs, taps[1], every, stride, pad, _precision(),
+        tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
+    )  # fmt: skip
+    return found.sum(dim=0) if parts > 1 else found.squeeze(0)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv", mutates_args=())
@@ -127,18 +199,8 @@ def stacked_conv(
     pad: int,
 ) -> Tensor:
     """Return [jobs·b, H, W, in] convolved with [jobs, taps, in, out], plus [jobs, out]: [jobs·b, H', W', out]."""
-    jobs, _, channels, outputs = weight.shape
-    number, height, width, _ = images.shape
-    high, wide = _size(height, taps_down, stride, pad), _size(width, taps_across, stride, pad)
-    found = images.new_empty(number, high, wide, outputs)
-    b = number // jobs
-    grid = (triton.cdiv(b * high * wide, ROWS), triton.cdiv(outputs, _block(outputs)), jobs)
-    _gathered_product[grid](
-        images, weight, weight if bias is None else bias, found, b, height, width, high, wide,
-        channels, outputs, taps_down, taps_across, stride, pad, False, bias is not None, _precision(),
-        ROWS, _block(channels), _block(outputs),
-    )  # fmt: skip
-    return found
+    # Rounded once here, weights go straight to the matrix units; in the kernel, each tile would take a detour.
+    return conv_product(images, weight.to(images.dtype), bias, (taps_down, taps_across), stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_images", mutates_args=())
@@ -152,36 +214,15 @@ def _images_gradient(
     stride: int,
     pad: int,
 ) -> Tensor:
-    jobs, _, channels, outputs = weight.shape
-    number, high, wide, _ = back.shape
-    found = back.new_empty(number, height, width, channels)
-    b = number // jobs
-    grid = (triton.cdiv(b * height * width, ROWS), triton.cdiv(channels, _block(channels)), jobs)
-    _gathered_product[grid](
-        back, weight, weight, found, b, high, wide, height, width,
-        outputs, channels, taps_down, taps_across, stride, pad, True, False, _precision(),
-        ROWS, _block(outputs), _block(channels),
-    )  # fmt: skip
-    return found
+    return images_product(back, weight.to(back.dtype), (height, width), (taps_down, taps_across), stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_weight", mutates_args=())
-def _weight_gradient(
+def weight_gradient(
     images: Tensor, back: Tensor, jobs: int, taps_down: int, taps_across: int, stride: int, pad: int
 ) -> Tensor:
-    number, height, width, channels = images.shape
-    _, high, wide, outputs = back.shape
-    taps, pixels = taps_down * taps_across, number // jobs * high * wide
-    blocks = triton.cdiv(channels, _block(channels)) * triton.cdiv(outputs, _block(outputs))
-    parts = max(1, min(ENOUGH_PROGRAMS // (taps * blocks * jobs), pixels // (8 * ROWS)))
-    rows_each = triton.cdiv(triton.cdiv(pixels, parts), ROWS) * ROWS
-    parts = triton.cdiv(pixels, rows_each)
-    found = torch.empty(parts, jobs, taps, channels, outputs, device=images.device)
-    _weight_product[(taps * parts, blocks, jobs)](
-        images, back, found, number // jobs, jobs, rows_each, height, width, high, wide,
-        channels, outputs, taps_across, taps, stride, pad, _precision(), ROWS, _block(channels), _block(outputs),
-    )  # fmt: skip
-    return found.sum(dim=0) if parts > 1 else found.squeeze(0)
+    """Return the gradient of [jobs, taps, in, out], from [jobs·b, H, W, in] and the gradient [jobs·b, H', W', out]."""
+    return weight_product(images, back, jobs, (taps_down, taps_across), stride, pad)
 
 
 def _size(length: int, taps: int, stride: int, pad: int) -> int:
@@ -202,7 +243,7 @@ def _(back, weight, height, width, taps_down, taps_across, stride, pad):
     return back.new_empty(back.shape[0], height, width, weight.shape[2])
 
 
-@_weight_gradient.register_fake
+@weight_gradient.register_fake
 def _(images, back, jobs, taps_down, taps_across, stride, pad):
     shape = (jobs, taps_down * taps_across, images.shape[3], back.shape[3])
     return torch.empty(shape, device=images.device)
@@ -221,7 +262,7 @@ def _backward(ctx, back):
     if ctx.needs_input_grad[0]:
         of_images = _images_gradient(back, weight, images.shape[1], images.shape[2], *ctx.geometry)
     if ctx.needs_input_grad[1]:
-        of_weight = _weight_gradient(images, back, weight.shape[0], *ctx.geometry)
+        of_weight = weight_gradient(images, back, weight.shape[0], *ctx.geometry)
     if ctx.biased and ctx.needs_input_grad[2]:
         of_bias = back.view(len(weight), -1, back.shape[3]).sum(dim=1, dtype=torch.float32)
     return of_images, of_weight, of_bias, None, None, None, None

@@ -147,7 +147,7 @@ def _released(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
     held = whole_counts("num_samples", [report.num_samples], 1)[0]
     if held == 0:
         raise Unfit("num_samples=0: there is nothing to learn from")
-    mix = _row("released_mix", report.released_mix, classes).astype(np.float64)
+    mix = number_row("released_mix", report.released_mix, classes).astype(np.float64)
     if not (np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE):
         raise Unfit("released_mix is not a distribution")
     return held, mix
@@ -155,7 +155,7 @@ def _released(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def whole_counts(name: str, values: Any, classes: int) -> np.ndarray:
     """Return counts [C] as int64, or say what is wrong with them."""
-    row = _row(name, values, classes)
+    row = number_row(name, values, classes)
     if row.dtype.kind == "f" and not (np.isfinite(row).all() and (row == np.floor(row)).all()):
         raise Unfit(f"{name} holds something other than whole numbers")
     for bad, why in _out_of_range(name, row):
@@ -172,7 +172,8 @@ def _out_of_range(name: str, counts: np.ndarray) -> list[tuple[np.ndarray, str]]
     ]
 
 
-def _row(name: str, values: Any, length: int) -> np.ndarray:
+def number_row(name: str, values: Any, length: int) -> np.ndarray:
+    """Return numbers [length] as an array, or say what is wrong with them."""
     if values is None:
         raise Unfit(f"{name} is missing")
     try:

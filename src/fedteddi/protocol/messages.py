@@ -61,6 +61,18 @@ class ClassGradients:
     counts: np.ndarray
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassNorms:
+    """The norms of such sums over all clients' images of each class, [C], and how many images those were, [C].
+
+    A runtime that answers for all clients may give these instead: the server wants no more, and a hundred gradients of
+    a large model, for each of many runs, do not fit into a device's memory.
+    """
+
+    norms: np.ndarray
+    counts: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Answers:
     """Who answered what, and who failed and why."""

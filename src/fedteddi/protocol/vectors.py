@@ -9,8 +9,8 @@ import numpy as np
 
 from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.sharing import bounded_counts
-from fedteddi.protocol.checks import Refused, Unfit, whole_counts
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, Vector
+from fedteddi.protocol.checks import Refused, Unfit, number_row, whole_counts
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Vector
 
 
 class NotFiniteError(Exception):
@@ -82,19 +82,19 @@ def sound_gradients(
 ) -> tuple[dict[int, ClassGradients], Refused]:
     """Sort out class gradients of the right form; `wanted` [N, C] are the images asked of each client.
 
-    A gradient has `size` numbers; None: as many as most have (only runtimes know how large a model's head is).
+    A gradient has `size` numbers; None: as many as most have (only runtimes know how large a model's head is). Norms
+    count only as the one answer for all clients: those of parts would say nothing about the sum.
     """
     found, refused, asked = {}, Refused(), set(asked)
+    if set(answers.given) == {ALL_CLIENTS} and isinstance(answers.given[ALL_CLIENTS], ClassNorms):
+        return _sound_norms(answers.given[ALL_CLIENTS], wanted.sum(axis=0))
     for client, part in answers.given.items():
         if client != ALL_CLIENTS and client not in asked:
             continue
         try:
             if not isinstance(part, ClassGradients):
                 raise Unfit(f"class gradients are of type {type(part).__name__}")
-            counts = whole_counts("class gradients' counts", part.counts, wanted.shape[1])
-            most = wanted.sum(axis=0) if client == ALL_CLIENTS else wanted[client]
-            if (counts > most).any():
-                raise Unfit("class gradients are over more images than were asked for")
+            counts = _drawn(part.counts, wanted.sum(axis=0) if client == ALL_CLIENTS else wanted[client])
             found[client] = ClassGradients(gradient_sum=_rows(part, counts), counts=counts)
         except Unfit as flaw:
             refused.add(client, flaw)
@@ -109,6 +109,26 @@ def sound_gradients(
             refused.add(client, flaw)
             del found[client]
     return found, refused
+
+
+def _sound_norms(part: ClassNorms, most: np.ndarray) -> tuple[dict[int, ClassGradients], Refused]:
+    """Return norms of sums as vectors of one number: a norm stands for its vector."""
+    try:
+        counts = _drawn(part.counts, most)
+        norms = number_row("class norms", part.norms, len(most)).astype(np.float64)
+    except Unfit as flaw:
+        refused = Refused()
+        refused.add(ALL_CLIENTS, flaw)
+        return {}, refused
+    rows = {int(c): norms[c : c + 1] for c in np.flatnonzero(counts)}
+    return {ALL_CLIENTS: ClassGradients(gradient_sum=rows, counts=counts)}, Refused()
+
+
+def _drawn(counts: Any, most: np.ndarray) -> np.ndarray:
+    found = whole_counts("class gradients' counts", counts, len(most))
+    if (found > most).any():
+        raise Unfit("class gradients are over more images than were asked for")
+    return found
 
 
 def pooled_norms(

@@ -119,7 +119,7 @@ class Device:
                 )
         model = FlatModel(make_model(training.model, data.image_shape, data.num_classes, settings.seed))
         self.engine = Timed(make_engine(model, data, device, training.precision))
-        self.runtime = InProcess(self.engine, data)
+        self.runtime = InProcess(self.engine, data, everyone=False)
         # On a fleet everyone trains before it reports, as in the paper.
         self.clients = OwnData(settings, holding.plan, train_everyone=True, secret=secret)
 

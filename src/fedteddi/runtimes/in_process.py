@@ -4,12 +4,13 @@ A client that will not upload need not train: reports are made from labels and, 
 batch. Only the scheduled are trained, after selection. Because every draw is keyed, that changes no bit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fedteddi.heterogeneity.mixes import class_mix
@@ -17,12 +18,13 @@ from fedteddi.heterogeneity.privacy import noisy_mix
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.jobs import Engine, Probe, Trained, TrainJob
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, Report, Request
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
 
 DRAWS_KEPT = 32
+GRADIENTS_AT_ONCE = 64  # held where only norms are wanted; a large model's gradient takes tens of megabytes
 Asked = list[tuple["Clients", Request]]
 
 
@@ -109,8 +111,9 @@ class Exchange(Protocol):
 class InProcess:
     """Answers the requests of any number of runs that share a data set and a model."""
 
-    def __init__(self, engine: Engine, data: Dataset) -> None:
+    def __init__(self, engine: Engine, data: Dataset, *, everyone: bool = True) -> None:
         self.engine, self.num_classes = engine, data.num_classes
+        self.everyone = everyone  # all clients of a run are here: of class gradients, norms do
         self.labels = data.train_labels.numpy()
         self._drawn: dict[Any, dict[int, np.ndarray]] = {}
 
@@ -215,18 +218,41 @@ class InProcess:
             for c, samples in self._class_samples(clients, request).items():
                 probes.append(Probe(request.weights, samples))
                 places.append((place, c))
-        sums: list[dict[int, Tensor]] = [{} for _ in asked]
-        drawn = np.zeros((len(asked), self.num_classes), dtype=np.int64)
-        for (place, c), probe, gradient in zip(places, probes, self.engine.gradients(probes), strict=True):
+        counts = np.zeros((len(asked), self.num_classes), dtype=np.int64)
+        for (place, c), probe in zip(places, probes, strict=True):
+            counts[place, c] = len(probe.samples)
+        if self.everyone:
+            given: list[Any] = [
+                ClassNorms(norms=own, counts=drawn)
+                for own, drawn in zip(self._class_norms(asked, probes, places), counts, strict=True)
+            ]
+        else:
+            sums: list[dict[int, Tensor]] = [{} for _ in asked]
+            for (place, c), row in zip(places, self._gradient_sums(asked, probes, places), strict=True):
+                sums[place][c] = row
+            given = [
+                ClassGradients(gradient_sum=own, counts=drawn)
+                for own, drawn in zip(sums, counts, strict=True)
+            ]
+        return [Answers({ALL_CLIENTS: part}, {}) for part in given]
+
+    def _class_norms(self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]) -> np.ndarray:
+        """Return the norms of the probes' gradient sums, by run and class: [runs, C]."""
+        norms = np.zeros((len(asked), self.num_classes))
+        for start in range(0, len(probes), GRADIENTS_AT_ONCE):
+            part = slice(start, start + GRADIENTS_AT_ONCE)
+            squares = [(row * row).sum() for row in self._gradient_sums(asked, probes[part], places[part])]
+            norms[tuple(zip(*places[part], strict=True))] = np.sqrt(torch.stack(squares).tolist())
+        return norms
+
+    def _gradient_sums(
+        self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]
+    ) -> Iterator[Tensor]:
+        """Give each probe's gradient, summed over its images, in the layers that its run looks at."""
+        for (place, _), probe, gradient in zip(places, probes, self.engine.gradients(probes), strict=True):
             layers = asked[place][0].settings.estimates.class_norm_layers
-            part = gradient[self.engine.model.head].clone() if layers == "head" else gradient
-            drawn[place, c] = len(probe.samples)
-            # In place: of a large model with many classes, a second copy of them all would not fit into memory.
-            sums[place][c] = part.mul_(float(drawn[place, c]))
-        return [
-            Answers({ALL_CLIENTS: ClassGradients(gradient_sum=own, counts=counts)}, {})
-            for own, counts in zip(sums, drawn, strict=True)
-        ]
+            part = gradient[self.engine.model.head] if layers == "head" else gradient
+            yield part * float(len(probe.samples))
 
     def _class_samples(self, clients: Clients, request: Request) -> dict[int, np.ndarray]:
         """Draw the images of each class that the server asked of each client; runs of one seed share the draw."""
