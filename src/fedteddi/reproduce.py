@@ -140,6 +140,7 @@ PLUS_ABLATION = replace(
     deadlines_s=(0.8, 1.2),
     seeds=(0, 1),
     notes=ABLATION_NOTES,
+    heading="Is the rule as it is ahead of every change?",
 )
 REPRODUCTIONS = {study.name: study for study in (CIFAR10, CIFAR100, PLUS_CIFAR10, PLUS_ABLATION)}
 

@@ -181,7 +181,7 @@ def test_bounds_are_dashed_and_data_in_one_place_has_no_bar() -> None:
         ("centralised", "--"),
     ]
     assert len({line.get_color() for line in lines}) == 3
-    bars = [label.get_text() for label in study.scheduled_figure().axes[0].get_xticklabels()]
+    bars = [label.get_text() for label in study.scheduled_figure().axes[0].get_yticklabels()]
     assert bars == ["random", "everyone"]
 
 

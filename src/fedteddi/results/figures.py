@@ -57,7 +57,7 @@ def accuracy_over_rounds(study: Study, frame: int) -> Figure:
 
 
 def scheduled_clients(study: Study, frame: int) -> Figure:
-    """Figure 4: mean scheduled clients a round, those with new classes below, those with only old ones on top."""
+    """Figure 4: mean scheduled clients a round, those with new classes first, then those with only old ones."""
     deadlines = study.deadlines_s
     figure, axes = _panels(1, len(deadlines))
     for column, deadline_s in enumerate(deadlines):
@@ -70,13 +70,16 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
             new.append(np.mean([r["scheduled_new"] for r in rounds]) if rounds else 0.0)
             old.append(np.mean([len(r["clients"]) - r["scheduled_new"] for r in rounds]) if rounds else 0.0)
         places = np.arange(len(found))
-        ax.bar(places, new, color="#D55E00", label="holds new classes")
-        ax.bar(places, old, bottom=new, color="#56B4E9", label="only old")
-        ax.set_xticks(places, [scheduler for scheduler, _ in found], rotation=40, ha="right")
+        ax.barh(places, new, color="#D55E00", label="holds new classes")
+        ax.barh(places, old, left=new, color="#56B4E9", label="only old")
+        names = [scheduler for scheduler, _ in found]
+        first = [name for name, _ in _at(study, deadlines[0]) if name != "centralised"]
+        ax.set_yticks(places, names if column == 0 or names != first else [""] * len(names))
+        ax.invert_yaxis()  # the first rule on top
         several = f"frame {frame}, " if len(study.frames) > 1 else ""
         ax.set_title(f"{several}{_limit(study, deadline_s)}")
-        ax.set_ylabel("scheduled clients a round")
-        ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.set_xlabel("scheduled clients a round")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         ax.set_axisbelow(True)
     return _finished(figure, axes)
 
@@ -181,6 +184,10 @@ def _panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
     across, down = (rows, 1) if columns <= 1 else (columns, rows)
     figure = Figure(figsize=(width * across, height * down + 0.5), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False)
+    for ax in grid.flat:
+        ax.set_prop_cycle(
+            color=list(COLOURS.values())[2:]
+        )  # rules that are not ours have no colour of their own
     FigureCanvasAgg(figure)
     if columns <= 1:
         return figure, [[grid[0][r]] for r in range(rows)]
@@ -242,10 +249,10 @@ def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        labels, fitting = (
-            list(entries),
-            int(figure.get_figwidth() // 1.7),
-        )  # the longest names take as many inches
+        labels = list(entries)
+        # The longest name, its line and the space between columns; "power-of-choice" takes 1.7 inches.
+        inches = max(1.7, 0.35 + 0.09 * max(map(len, labels)))
+        fitting = max(1, int(figure.get_figwidth() // inches))
         figure.legend(
             list(entries.values()),
             labels,

@@ -1,0 +1,54 @@
+"""fedteddi-plus beside the paper's rules on the seeds it was developed on, from committed summaries.
+
+python benchmarks/plus_development.py [--write docs/fedteddi-plus.md]
+
+Runs of fedteddi-plus come from docs/results/plus-ablation, those of the paper's rules from docs/results/cifar10. This
+is how the rule was made, not evidence that it is better: that is `fedteddi reproduce plus-cifar10`, on other seeds.
+"""
+
+import argparse
+from pathlib import Path
+
+from fedteddi.reproduce import CIFAR10, PLUS, PLUS_ABLATION
+from fedteddi.results.cells import cells, cells_in_short, cells_table
+from fedteddi.results.page import ordered, put_between_marks
+from fedteddi.results.runs import Study
+from fedteddi.results.summary import read_summaries
+from fedteddi.results.tables import markdown
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+
+
+def development_runs() -> Study:
+    """Return the runs of all rules on the seeds and at the deadlines of the development."""
+    ours = [run for run in read_summaries(RESULTS / "plus-ablation").study.runs if run.scheduler == PLUS]
+    theirs = [
+        run
+        for run in read_summaries(RESULTS / "cifar10").study.runs
+        if run.settings.seed in PLUS_ABLATION.seeds
+        and run.settings.radio.deadline_s in PLUS_ABLATION.deadlines_s
+    ]
+    return ordered(CIFAR10, Study((*ours, *theirs)))
+
+
+def text() -> str:
+    """Return the table and, in a sentence, what it shows."""
+    found = cells(development_runs(), PLUS, CIFAR10.targets)
+    seeds = " and ".join(map(str, PLUS_ABLATION.seeds))
+    return f"On seeds {seeds}, fedteddi-plus {cells_in_short(found)}.\n\n{markdown(cells_table(found))}"
+
+
+def main() -> None:
+    """Print the table, or put it between the marks of a page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--write", type=Path, help="the page that has its place")
+    options = parser.parse_args()
+    if options.write is None:
+        print(text())
+        return
+    page = options.write.read_text(encoding="utf-8")
+    options.write.write_text(put_between_marks(page, "development", text()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
