@@ -78,6 +78,19 @@ def test_the_precision_page_is_what_the_summaries_give(tmp_path: Path) -> None:
         assert all(file.stat().st_size > 1000 for file in folder.iterdir())
 
 
+def test_the_development_of_fedteddi_plus_is_what_the_summaries_give(tmp_path: Path) -> None:
+    """The page comes out again byte for byte, from one whose table is gone."""
+    committed = (ROOT / "docs" / "fedteddi-plus.md").read_text(encoding="utf-8")
+    before, table, after = re.split(
+        "(?<=<!-- development begins -->\n)|(?=<!-- development ends -->)", committed
+    )
+    assert "| 1.2 | global | 75% |" in table
+    page = tmp_path / "page.md"
+    page.write_text(before + after, encoding="utf-8")
+    run("benchmarks/plus_development.py", "--write", str(page))
+    assert page.read_text(encoding="utf-8") == committed
+
+
 def test_the_documents_quote_the_precision_page() -> None:
     committed = (ROOT / "docs" / "results" / "precision.md").read_text(encoding="utf-8")
     within = re.findall(r"at every evaluated round, but at (\d+ of \d+)", committed)

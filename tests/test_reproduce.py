@@ -273,6 +273,9 @@ def test_the_readmes_rows_stand_between_marks(cli: Cli) -> None:
         put_between_marks("nothing", "results of cifar10", "x")
 
 
+QUOTED = {"cifar10", "cifar100", "plus-cifar10"}  # the studies that the README has a place for
+
+
 def assert_regenerated(folder: Path, into: Path) -> None:
     """The page and tables beside a folder of summaries are what the summaries give, byte for byte."""
     study = REPRODUCTIONS[read_summaries(folder).name]
@@ -291,7 +294,7 @@ def test_committed_pages_are_what_their_summaries_give(folder: Path, tmp_path: P
     assert_regenerated(folder, tmp_path / "again")
     summaries = read_summaries(folder)
     study = REPRODUCTIONS[summaries.name]
-    if folder.name == study.name:  # the whole study, not a quick one: the README quotes it
+    if folder.name in QUOTED:
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         assert readme_table(study, ordered(study, summaries.study)) in readme
 
