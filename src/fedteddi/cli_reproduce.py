@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     study: Annotated[
-        str, typer.Argument(help="The study: cifar10, cifar100, plus-cifar10 or plus-ablation.")
+        str, typer.Argument(help="The study: cifar10, cifar100, plus-cifar10, plus-fashion or plus-ablation.")
     ],
     scheduler: Annotated[
         list[str] | None,
