@@ -36,11 +36,7 @@ def _gathered_product(
     there = row < images * high * wide
     first = (job * images + image) * height
     total = tl.zeros((ROWS, BO), dtype=tl.float32)
-    blocks: tl.constexpr = (C + BC - 1) // BC
-    # One loop over taps and channels: loads run ahead within a loop, and would start anew for every tap.
-    for step in range(TAPS_DOWN * TAPS_ACROSS * blocks):
-        tap = step // blocks
-        c = step % blocks * BC + tl.arange(0, BC)
+    for tap in range(TAPS_DOWN * TAPS_ACROSS):
         if BACKWARD:
             down = y + PAD - tap // TAPS_ACROSS
             across = x + PAD - tap % TAPS_ACROSS
@@ -53,13 +49,17 @@ def _gathered_product(
             fits = there & (down >= 0) & (across >= 0)
         fits = fits & (down < height) & (across < width)
         pixel = ((first + down) * width + across) * C
-        seen = tl.load(source + pixel[:, None] + c[None, :], mask=fits[:, None] & (c < C)[None, :], other=0.0)
-        if BACKWARD:  # weight is [jobs, taps, O, C] to this kernel
-            place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * O + out[None, :]) * C + c[:, None]
-        else:
-            place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * C + c[:, None]) * O + out[None, :]
-        w = tl.load(weight + place, mask=(c < C)[:, None] & (out < O)[None, :], other=0.0)
-        total = tl.dot(seen, w, total, input_precision=PRECISION)
+        for start in range(0, C, BC):
+            c = start + tl.arange(0, BC)
+            seen = tl.load(
+                source + pixel[:, None] + c[None, :], mask=fits[:, None] & (c < C)[None, :], other=0.0
+            )
+            if BACKWARD:  # weight is [jobs, taps, O, C] to this kernel
+                place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * O + out[None, :]) * C + c[:, None]
+            else:
+                place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * C + c[:, None]) * O + out[None, :]
+            w = tl.load(weight + place, mask=(c < C)[:, None] & (out < O)[None, :], other=0.0)
+            total = tl.dot(seen, w.to(seen.dtype), total, input_precision=PRECISION)
     if BIAS:
         total += tl.load(bias + job * O + out, mask=out < O, other=0.0)[None, :]
     where = ((job * images + image) * high + y) * wide + x
@@ -121,7 +121,7 @@ def conv_product(
     pad: int,
     tile: Tile | None = None,
 ) -> Tensor:
-    """Return the convolution with weights of the images' type, by the given tile, or by the usual one."""
+    """Return the convolution by the given tile, or by the usual one."""
     jobs, _, channels, outputs = weight.shape
     number, height, width, _ = images.shape
     high, wide = _size(height, taps[0], stride, pad), _size(width, taps[1], stride, pad)
@@ -199,8 +199,7 @@ def stacked_conv(
     pad: int,
 ) -> Tensor:
     """Return [jobs·b, H, W, in] convolved with [jobs, taps, in, out], plus [jobs, out]: [jobs·b, H', W', out]."""
-    # Rounded once here, weights go straight to the matrix units; in the kernel, each tile would take a detour.
-    return conv_product(images, weight.to(images.dtype), bias, (taps_down, taps_across), stride, pad)
+    return conv_product(images, weight, bias, (taps_down, taps_across), stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_images", mutates_args=())
@@ -214,7 +213,7 @@ def _images_gradient(
     stride: int,
     pad: int,
 ) -> Tensor:
-    return images_product(back, weight.to(back.dtype), (height, width), (taps_down, taps_across), stride, pad)
+    return images_product(back, weight, (height, width), (taps_down, taps_across), stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_weight", mutates_args=())
