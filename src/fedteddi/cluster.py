@@ -1,18 +1,17 @@
-"""Runs spread over a Ray cluster: who plays which, how far they are, what happens when a worker dies.
+"""Groups spread over a Ray cluster: how it is joined, how far they are, what happens when a worker dies.
 
 Ray is imported here and nowhere else, and only when it is asked for (docs/cluster.md).
 """
 
 import contextlib
 import hashlib
-import itertools
 import os
 import platform
 import re
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -31,23 +30,6 @@ Play = Callable[[Any, Any, Tell], Any]  # what is shared by all groups, one grou
 Look = Callable[
     [dict[int, Any], list[str]], None
 ]  # what every group told last, and what the user should know
-
-
-def cut(seeds: Sequence[int], over: Sequence[bool], places: int) -> list[list[int]]:
-    """Cut runs into as many groups as there are places: of equal size, and seeds kept together as far as that goes.
-
-    `seeds` and `over` say of every run its seed and whether it has come to its end already; a group is a list of
-    the runs' numbers. Runs that are over cost nothing, so they are dealt out after the others.
-    """
-    order = sorted(range(len(seeds)), key=lambda number: (seeds[number], number))
-    open_, ended = ([n for n in order if over[n] is done] for done in (False, True))
-    number = max(1, min(places, len(open_)))
-    size, larger = divmod(len(open_), number)
-    starts = [place * size + min(place, larger) for place in range(number + 1)]
-    groups = [open_[start:end] for start, end in itertools.pairwise(starts)]
-    for place, run in enumerate(ended):
-        groups[place % number].append(run)
-    return groups
 
 
 def check_address(address: str) -> None:
