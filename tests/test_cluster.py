@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli_runner import Outcome
-from fedteddi import InputError, cluster, cluster_groups, compare
+from fedteddi import InputError, cluster, cluster_groups, cluster_worker, compare
 from fedteddi.cli_experiments import with_local_ray
 from fedteddi.cli_progress import watching
 from fedteddi.cluster_groups import Group, play_group
@@ -136,16 +136,16 @@ def test_nobody_at_an_address_is_said_at_once() -> None:
 def test_workers_find_our_code_and_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("FEDTEDDI_CACHE", "there")
-    given = cluster._worker_environment()
+    given = cluster_worker.worker_environment()
     assert given["PYTHONPATH"].split(":")[-1] == str(tmp_path)
-    assert str(cluster.HERE.parent) in given["PYTHONPATH"].split(":")
+    assert str(cluster_worker.HERE.parent) in given["PYTHONPATH"].split(":")
     assert (given["FEDTEDDI_CACHE"], given["OMP_NUM_THREADS"]) == ("there", "1")
 
 
 def test_a_worker_with_other_code_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    home = cluster.Home.of_this_process()
+    home = cluster_worker.Home.of_this_process()
     home.enter()
-    monkeypatch.setattr(cluster, "code_fingerprint", lambda: "another")
+    monkeypatch.setattr(cluster_worker, "code_fingerprint", lambda: "another")
     with pytest.raises(InputError, match="another version of fedteddi"):
         home.enter()
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from fedteddi.cluster import POLL_S, Cluster, Tell
+from fedteddi.cluster import POLL_S, Cluster
+from fedteddi.cluster_worker import Tell
 from fedteddi.errors import InputError
 from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset
