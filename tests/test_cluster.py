@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from cli_runner import Outcome
-from fedteddi import InputError, cluster, compare
+from fedteddi import InputError, cluster, cluster_groups, cluster_worker, compare
 from fedteddi.cli_experiments import with_local_ray
 from fedteddi.cli_progress import watching
-from fedteddi.experiment import Group, Progress, _play_group
+from fedteddi.cluster_groups import Group, play_group
+from fedteddi.experiment import Progress
 from fedteddi.laboratory import Laboratory
 from fedteddi.results.folder import check_shared, locked
 from small_world import tiny_data, tiny_settings
 
 
 def cut(seeds: list[int], places: int, over: list[bool] | None = None) -> list[list[int]]:
-    return cluster.cut(seeds, over or [False] * len(seeds), places)
+    return cluster_groups.cut(seeds, over or [False] * len(seeds), places)
 
 
 def test_seeds_stay_together_where_there_are_as_many_as_places() -> None:
@@ -135,16 +136,16 @@ def test_nobody_at_an_address_is_said_at_once() -> None:
 def test_workers_find_our_code_and_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("FEDTEDDI_CACHE", "there")
-    given = cluster._worker_environment()
+    given = cluster_worker.worker_environment()
     assert given["PYTHONPATH"].split(":")[-1] == str(tmp_path)
-    assert str(cluster.HERE.parent) in given["PYTHONPATH"].split(":")
+    assert str(cluster_worker.HERE.parent) in given["PYTHONPATH"].split(":")
     assert (given["FEDTEDDI_CACHE"], given["OMP_NUM_THREADS"]) == ("there", "1")
 
 
 def test_a_worker_with_other_code_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    home = cluster.Home.of_this_process()
+    home = cluster_worker.Home.of_this_process()
     home.enter()
-    monkeypatch.setattr(cluster, "code_fingerprint", lambda: "another")
+    monkeypatch.setattr(cluster_worker, "code_fingerprint", lambda: "another")
     with pytest.raises(InputError, match="another version of fedteddi"):
         home.enter()
 
@@ -164,13 +165,13 @@ def test_a_folder_that_is_not_shared_is_found_out(tmp_path: Path) -> None:
 
 def group(folder: Path | None, holder: str | None) -> Group:
     settings = tiny_settings(rounds=[2, 0, 0], dataset="tiny")
-    return Group([settings], "cpu", folder, holder, None)
+    return Group({"fedteddi-d1-s0": settings}, "cpu", folder, holder, None)
 
 
 def test_a_group_is_played_as_everything_is(tmp_path: Path) -> None:
     told: list[Any] = []
     with locked(tmp_path / "out") as holder:
-        (account,) = _play_group(tiny_data(), group(tmp_path / "out", holder), told.append)
+        (account,) = play_group(tiny_data(), group(tmp_path / "out", holder), told.append)
     whole = compare(tiny_settings(rounds=[2, 0, 0]), schedulers=["fedteddi"], seeds=[0], data=tiny_data())
     assert tuple(account.records) == whole.runs[0].records
     assert (account.finished, account.rounds_done, account.failure) == (True, 2, None)
@@ -189,7 +190,7 @@ def test_a_group_whose_runs_another_worker_still_plays_is_refused(tmp_path: Path
         locked(tmp_path / "out" / "fedteddi-d1-s0"),
         pytest.raises(InputError, match="fedteddi-d1-s0 is in use by another process"),
     ):
-        _play_group(tiny_data(), group(tmp_path / "out", holder), lambda _: None)
+        play_group(tiny_data(), group(tmp_path / "out", holder), lambda _: None)
 
 
 def test_a_group_whose_workers_keep_dying_is_named() -> None:

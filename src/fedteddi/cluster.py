@@ -1,53 +1,28 @@
-"""Runs spread over a Ray cluster: who plays which, how far they are, what happens when a worker dies.
+"""Groups spread over a Ray cluster: how it is joined, how far they are, what happens when a worker dies.
 
 Ray is imported here and nowhere else, and only when it is asked for (docs/cluster.md).
 """
 
 import contextlib
-import hashlib
-import itertools
 import os
-import platform
 import re
 import socket
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
+from fedteddi.cluster_worker import Board, Home, Play, Refused, in_worker, worker_environment
 from fedteddi.errors import InputError, shown
 
 LOCAL = "local"
 RETRIES = 2  # of a group whose worker died
 POLL_S = 1.0
 CANCEL_S = 10.0  # how long workers may take to stop by themselves
-HERE = Path(__file__).parent
 
-Tell = Callable[[Any], None]
-Play = Callable[[Any, Any, Tell], Any]  # what is shared by all groups, one group, whom to tell how far it is
 Look = Callable[
     [dict[int, Any], list[str]], None
 ]  # what every group told last, and what the user should know
-
-
-def cut(seeds: Sequence[int], over: Sequence[bool], places: int) -> list[list[int]]:
-    """Cut runs into as many groups as there are places: of equal size, and seeds kept together as far as that goes.
-
-    `seeds` and `over` say of every run its seed and whether it has come to its end already; a group is a list of
-    the runs' numbers. Runs that are over cost nothing, so they are dealt out after the others.
-    """
-    order = sorted(range(len(seeds)), key=lambda number: (seeds[number], number))
-    open_, ended = ([n for n in order if over[n] is done] for done in (False, True))
-    number = max(1, min(places, len(open_)))
-    size, larger = divmod(len(open_), number)
-    starts = [place * size + min(place, larger) for place in range(number + 1)]
-    groups = [open_[start:end] for start, end in itertools.pairwise(starts)]
-    for place, run in enumerate(ended):
-        groups[place % number].append(run)
-    return groups
 
 
 def check_address(address: str) -> None:
@@ -80,7 +55,7 @@ def connected(address: str, device: str) -> "Iterator[Cluster]":
         try:
             ray.init(
                 address,
-                runtime_env={"env_vars": _worker_environment()},
+                runtime_env={"env_vars": worker_environment()},
                 log_to_driver=False,
                 logging_level="error",
                 **({"include_dashboard": False} if address == LOCAL else {}),
@@ -124,9 +99,9 @@ class Cluster:
         """
         ray, names = self._ray, list(groups)
         # Said here too, for a Ray that was there before us.
-        with_code = {"runtime_env": {"env_vars": _worker_environment()}}
-        remote = ray.remote(**self._asks, **with_code, max_retries=0, max_calls=1)(_in_worker)
-        board = ray.remote(num_cpus=0, **with_code)(_Board).remote()
+        with_code = {"runtime_env": {"env_vars": worker_environment()}}
+        remote = ray.remote(**self._asks, **with_code, max_retries=0, max_calls=1)(in_worker)
+        board = ray.remote(num_cpus=0, **with_code)(Board).remote()
         kept, home = ray.put(shared), Home.of_this_process()
 
         def begin(number: int) -> Any:
@@ -215,75 +190,6 @@ class Died:
     cause: str
 
 
-@dataclass(frozen=True)
-class Refused:
-    """An `InputError` on its way back."""
-
-    sentence: str
-
-
-@dataclass(frozen=True)
-class Home:
-    """What a worker takes over from the process that asks: where it stands, how it was called, its code."""
-
-    host: str
-    folder: str
-    command: tuple[str, ...]
-    code: str
-
-    @classmethod
-    def of_this_process(cls) -> "Home":
-        """Describe this process."""
-        return cls(platform.node(), os.getcwd(), tuple(sys.argv), code_fingerprint())
-
-    def enter(self) -> None:
-        """Stand where the asking process stands, so that names of files mean the same; refuse other code."""
-        if code_fingerprint() != self.code:
-            raise InputError(
-                f"the node {platform.node()} has another version of fedteddi ({HERE}): install the same on every node"
-            )
-        with contextlib.suppress(OSError):  # if a file is missed, that will be said
-            os.chdir(self.folder)
-        sys.argv = list(self.command)
-
-
-class _Board:
-    """Where groups write how far they are. It lives in a process of its own, beside the workers."""
-
-    def __init__(self) -> None:
-        self._told: dict[int, Any] = {}
-
-    def tell(self, number: int, state: Any) -> None:
-        self._told[number] = state
-
-    def read(self) -> dict[int, Any]:
-        return self._told
-
-
-def _in_worker(play: Play, home: Home, number: int, shared: Any, group: Any, board: Any) -> Any:
-    tell = partial(_tell, board, number)
-    tell(None)  # begun
-    try:
-        home.enter()
-        return play(shared, group, tell)
-    except InputError as error:
-        where = "" if platform.node() == home.host else f" (on the node {platform.node()})"
-        return Refused(f"{error}{where}")
-
-
-def _tell(board: Any, number: int, state: Any) -> None:
-    board.tell.remote(number, state)
-
-
-@cache
-def code_fingerprint() -> str:
-    """Return a checksum of this package's Python files: only the same code gives the same results."""
-    digest = hashlib.sha256()
-    for file in sorted(HERE.glob("**/*.py")):
-        digest.update(f"{file.relative_to(HERE)}\n".encode() + file.read_bytes())
-    return digest.hexdigest()
-
-
 def _ray() -> Any:
     """Import Ray, quietly, and without the usage reports it would send."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -323,18 +229,6 @@ def _on_loopback(ray: Any) -> Iterator[None]:
         yield
     finally:
         constants.ENABLE_RAY_CLUSTER = before
-
-
-def _worker_environment() -> dict[str, str]:
-    """Return what workers need of this process's environment: where the code is, our own variables, one thread."""
-    found = [
-        str(Path(entry).resolve()) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry
-    ]
-    source = str(HERE.parent)
-    if HERE.parent.name != "site-packages" and source not in found:
-        found.insert(0, source)
-    own = {key: value for key, value in os.environ.items() if key.startswith("FEDTEDDI_")}
-    return {**own, "OMP_NUM_THREADS": "1", **({"PYTHONPATH": os.pathsep.join(found)} if found else {})}
 
 
 def _check_deaths(name: str, deaths: int, last: Died) -> None:

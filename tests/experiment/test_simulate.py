@@ -202,7 +202,7 @@ def test_resume_after_an_interruption_is_bit_identical(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, scheduler: str
 ) -> None:
     """With a checkpoint after every round, so that it is the checkpoint that is tested, not a fresh start."""
-    monkeypatch.setattr("fedteddi.experiment.CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr("fedteddi.lockstep.CHECKPOINT_EVERY_S", 0.0)
     settings = tiny_settings(scheduler=scheduler)
     simulate(settings, data=tiny_data(), out=tmp_path / "whole")
 
