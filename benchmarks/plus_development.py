@@ -9,12 +9,12 @@ is how the rule was made, not evidence that it is better: that is `fedteddi repr
 import argparse
 from pathlib import Path
 
-from fedteddi.reproduce import CIFAR10, PLUS, PLUS_ABLATION
 from fedteddi.results.cells import cells, cells_in_short, cells_table
 from fedteddi.results.page import ordered, put_between_marks
 from fedteddi.results.runs import Study
 from fedteddi.results.summary import read_summaries
 from fedteddi.results.tables import markdown
+from fedteddi.studies import CIFAR10, PLUS, PLUS_ABLATION
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 

@@ -21,12 +21,12 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from fedteddi.errors import InputError
-from fedteddi.reproduce import CIFAR10
 from fedteddi.results import figures, tables
 from fedteddi.results.comparisons import by_seed, mean_over_frame, points
 from fedteddi.results.page import how_run, ordered
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord
 from fedteddi.results.summary import Summaries, read_summaries, shared_settings
+from fedteddi.studies import CIFAR10
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 FRAME = 1  # frame 0 is pre-training

@@ -12,14 +12,7 @@ import pytest
 
 from cli_runner import Outcome
 from fedteddi import InputError, read_study
-from fedteddi.reproduce import (
-    CIFAR10,
-    REPRODUCTIONS,
-    page_of_summaries,
-    paper_settings,
-    reproduce,
-    summarise,
-)
+from fedteddi.reproduce import page_of_summaries, paper_settings, reproduce, summarise
 from fedteddi.results import tables
 from fedteddi.results.figures import accuracy_over_rounds
 from fedteddi.results.page import changes, ordered, put_between_marks, readme_table, write_page
@@ -32,6 +25,7 @@ from fedteddi.results.summary import (
     read_summaries,
     write_summaries,
 )
+from fedteddi.studies import CIFAR10, REPRODUCTIONS
 from made_study import made_run
 
 Cli = Callable[..., Outcome]

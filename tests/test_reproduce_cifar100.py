@@ -10,10 +10,11 @@ import pytest
 from cli_runner import Outcome
 from fedteddi import InputError, read_study
 from fedteddi.experiment import Progress
-from fedteddi.reproduce import CIFAR10, CIFAR100, page_of_summaries, paper_settings, reproduce, summarise
+from fedteddi.reproduce import page_of_summaries, paper_settings, reproduce, summarise
 from fedteddi.results.page import write_page
 from fedteddi.results.runs import RunRecord
 from fedteddi.results.summary import Summaries, Summarised, merged, read_summaries, write_summaries
+from fedteddi.studies import CIFAR10, CIFAR100
 from made_study import made_frames
 
 Cli = Callable[..., Outcome]

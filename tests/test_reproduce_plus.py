@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from cli_runner import Outcome
-from fedteddi.reproduce import CIFAR10, PLUS, PLUS_ABLATION, PLUS_CIFAR10, PLUS_FASHION, paper_settings
+from fedteddi.reproduce import paper_settings
 from fedteddi.results.claims import Reproduction
 from fedteddi.results.summary import Summaries, Summarised, write_summaries
 from fedteddi.schedulers.registry import built_in, named_rule, option_defaults
+from fedteddi.studies import CIFAR10, PLUS, PLUS_ABLATION, PLUS_CIFAR10, PLUS_FASHION
 from made_study import made_run
 
 Cli = Callable[..., Outcome]
@@ -54,11 +55,10 @@ def test_the_page_counts_cells_and_names_what_was_not_won(
     done = cli("reproduce", "plus-cifar10", "--from-summaries", "kept/plus-cifar10")
     assert done.code == 0, done.err
     page = Path("kept/plus-cifar10.md").read_text()
-    assert "won 0 of 3 cells (0 clearly)<br>not won: 1.2 s, balanced 55% (fed-cbs)" in page
-    assert "| 1.2 | balanced | 60% | 5 ± 0 | fed-cbs, 5 ± 0 | 0.0% | +0 [+0, +0] | tied |" in page
-    assert (
-        "| 1.2 | balanced | 65% | 10 ± 0 | fed-cbs, 5 ± 0 | -100.0% | -5 [-5, -5] | not won, clearly |"
-        in page
-    )
+    assert "no runs of fedteddi-plus at 0.8 s and" in page
+    assert "<br>so far won 0 of 3 cells (0 clearly)<br>not won: 1.2 s, balanced 55% (tied, fed-cbs)" in page
+    assert "| 1.2 | balanced | 60% | 2 | 5 ± 0 | fed-cbs, 5 ± 0 | 0.0% | +0 [+0, +0] | tied |" in page
+    lost = "| 1.2 | balanced | 65% | 2 | 10 ± 0 | fed-cbs, 5 ± 0 | -100.0% | -5 [-5, -5] | not won, clearly |"
+    assert lost in page
     assert "- random at 1.2 s: 10, 11" in page
     assert Path("kept/plus-cifar10/cells.csv").is_file()

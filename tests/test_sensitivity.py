@@ -11,7 +11,6 @@ import pytest
 from cli_runner import Outcome as Done
 from fedteddi import InputError, make_scheduler
 from fedteddi.experiment import play
-from fedteddi.reproduce import CIFAR10 as STUDY
 from fedteddi.reproduce import paper_settings
 from fedteddi.results.sensitivity_grid import BASELINE, Level, Sensitivity
 from fedteddi.results.summary import read_summary
@@ -26,6 +25,7 @@ from fedteddi.sensitivity import (
     summarise,
 )
 from fedteddi.sensitivity_factors import CIFAR10, CIFAR10_QUICK, RULES, SENSITIVITIES
+from fedteddi.studies import CIFAR10 as STUDY
 
 Cli = Callable[..., Done]
 ROOT = Path(__file__).parents[1]

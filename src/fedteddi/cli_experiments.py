@@ -11,7 +11,7 @@ from fedteddi.cli_data import DataDir
 from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError
 from fedteddi.process_age import process_age_s
-from fedteddi.schedulers.registry import built_in
+from fedteddi.schedulers.registry import built_in, named_rule
 from fedteddi.settings import Settings, load_experiment, override
 from fedteddi.terminal import out, print_table, say
 
@@ -83,7 +83,9 @@ def register(app: typer.Typer) -> None:
 
 def run(
     experiment: Experiment = "fashion",
-    scheduler: Annotated[str | None, typer.Option(help="A rule by name, or file.py:Class.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="A rule, such as random, fedteddi[search=refined] or file.py:Class.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     rounds: Rounds = None,
     device: Device = "cpu",
@@ -98,9 +100,8 @@ def run(
 
     settings = _settings(experiment, rounds, changes)
     if scheduler is not None:
-        settings = settings.changed(
-            scheduler=scheduler, scheduler_options={}, name=scheduler.rpartition(":")[2]
-        )
+        rule = named_rule(scheduler)
+        settings = settings.changed(scheduler=rule.scheduler, scheduler_options=rule.options, name=rule.name)
     else:
         settings = settings.changed(name=settings.scheduler.rpartition(":")[2])
     if seed is not None:

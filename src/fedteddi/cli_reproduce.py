@@ -46,7 +46,8 @@ def reproduce(
     seeds: Annotated[
         str | None,
         typer.Option(
-            help="How many, or which (10-14); default 5, with --quick 1. cifar10 counts them from 0, cifar100 from 10."
+            help="How many, or which (10-14); default all of the study, with --quick its first. cifar10 and"
+            " plus-ablation count them from 0, the others from 10."
         ),
     ] = None,
     device: Device = "auto",

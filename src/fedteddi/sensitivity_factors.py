@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from fedteddi.reproduce import CIFAR10 as STUDY
 from fedteddi.results.sensitivity_claims import AheadAtTheEnd, FasterTo, MoreNew
 from fedteddi.results.sensitivity_grid import Factor, Level, Sensitivity
+from fedteddi.studies import CIFAR10 as STUDY
 
 RULES = ("fedteddi", "fedcgd", "fed-cbs", "random")
 DIVERGENCE = ("fedteddi", "fedcgd")  # the rules that look at class norms, mixes, a target, and search

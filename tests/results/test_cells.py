@@ -1,5 +1,7 @@
 """One rule against all others, cell by cell, on runs made by hand."""
 
+from dataclasses import replace
+
 from fedteddi.results.cells import FewestRounds, cells, cells_in_short, cells_table
 from fedteddi.results.runs import Study
 from fedteddi.results.tables import Targets
@@ -42,18 +44,41 @@ def test_a_difference_that_is_the_same_for_every_seed_is_clear() -> None:
     assert outcome(ours=[10, 15], random=[5, 10]) == ("not won", "random", True)
 
 
-def test_who_reaches_the_target_with_more_seeds_is_ahead() -> None:
-    """Censored at K = 20: 15 and 15 that both get there beat 5 and never, although 12.5 is less than 15."""
-    assert outcome(ours=[15, 15], random=[5, None])[0] == "won"
-    assert outcome(ours=[5, None], random=[15, 15])[0] == "not won"
+def test_a_win_is_clear_only_if_it_is_clear_against_every_rule() -> None:
+    """Against random the differences are 5 and 5; against fed-cbs 0 and 10, an interval that holds zero."""
+    assert outcome(ours=[5, 5], random=[10, 10], fed_cbs=[5, 15]) == ("won", "random", False)
+
+
+def test_runs_that_never_get_there_leave_the_order_open_unless_k_settles_it() -> None:
+    """K = 20 stands for never, at least: 15 and 15 are not surely fewer than 5 and 20 or more, 10 and 10 are."""
+    assert outcome(ours=[15, 15], random=[5, None]) == ("open", "random", False)
+    assert outcome(ours=[10, 10], random=[5, None]) == ("won", "random", False)
+    assert outcome(ours=[5, None], random=[15, 15]) == ("open", "random", False)
+    assert outcome(ours=[5, None], random=[10, 10])[0] == "not won"
+    assert outcome(ours=[5, None], random=[10, None])[0] == "open"
     assert outcome(ours=[None, None], random=[None, None])[0] == "nobody gets there"
     assert outcome(ours=[0, 0], random=[0, 0])[0] == "there from the start"
+    assert outcome(ours=[0, 5], random=[0, 0])[0] == "not won"
+
+
+def test_where_runs_of_both_rules_miss_the_target_nothing_is_clear() -> None:
+    """Seed 2 would count as a difference of 0, though nothing is known of it; if only random misses, as 10 or more."""
+    assert outcome(ours=[5, 5, None], random=[15, 15, None]) == ("open", "random", False)
+    assert outcome(ours=[5, 5, 10], random=[15, 15, None]) == ("won", "random", True)
 
 
 def test_rules_are_compared_on_the_seeds_that_all_have() -> None:
     """Seed 1, where ours is slow, is not there for random."""
-    (cell, _) = cells(study(ours=[5, 20], random=[10]), "ours", TARGETS)
-    assert (cell.ours.rounds, cell.others["random"].rounds) == ((5,), (10,))
+    found = cells(study(ours=[5, 20], random=[10]), "ours", TARGETS)
+    assert (found[0].ours.rounds, found[0].others["random"].rounds) == ((5,), (10,))
+    assert list(cells_table(found)["seeds"]) == [1, 1]
+
+
+def test_bounds_and_unfinished_runs_do_not_take_part() -> None:
+    made_here = study(ours=[10], random=[15], everyone=[5], fed_cbs=[5])
+    runs = [replace(run, finished=run.scheduler != "fed-cbs") for run in made_here.runs]
+    (cell, _) = cells(Study(tuple(runs)), "ours", TARGETS)
+    assert (set(cell.others), cell.outcome) == ({"random"}, "won")
 
 
 def test_cells_that_are_not_won_are_named() -> None:
@@ -64,15 +89,38 @@ def test_cells_that_are_not_won_are_named() -> None:
     )
     assert list(cells_table(found)["outcome"]) == ["not won, clearly"] * 2
     assert "frame" not in cells_table(found).columns
+    tied = cells(study(ours=[10, 5], random=[5, 10]), "ours", TARGETS)
+    assert list(cells_table(tied)["outcome"]) == ["tied"] * 2
+    assert "(tied, random)" in cells_in_short(tied)
+
+
+def judged(**rounds: list[int | None]) -> set[tuple[str, str]]:
+    claim = FewestRounds("ours", ("random", "fed-cbs"), TARGETS)
+    return {(row.verdict, row.findings[0].full) for row in claim.judge(study(**rounds), (1.2,))}
 
 
 def test_the_claim_holds_only_if_every_cell_is_won_clearly() -> None:
-    def verdicts(**rounds: list[int | None]) -> set[str]:
-        claim = FewestRounds("ours", TARGETS)
-        return {row.verdict for row in claim.judge(study(**rounds), (1.2,))}
+    def verdicts(*ours: int) -> set[str]:
+        return {verdict for verdict, _ in judged(ours=[*ours], random=[10, 15], fed_cbs=[15, 20])}
 
-    assert verdicts(ours=[5, 10], random=[10, 15]) == {"holds"}
-    assert verdicts(ours=[5, 10], random=[10, 10]) == {"cannot be judged"}
-    assert verdicts(ours=[10, 15], random=[5, 10]) == {"does not hold"}
-    assert verdicts(random=[5, 10]) == {"cannot be judged"}
-    assert verdicts(ours=[0, 0], random=[0, 0]) == {"cannot be judged"}
+    assert verdicts(5, 10) == {"holds"}
+    assert verdicts(5, 15) == {"cannot be judged"}
+    assert verdicts(15, 20) == {"does not hold"}
+    assert {verdict for verdict, _ in judged(ours=[0, 0], random=[0, 0], fed_cbs=[0, 0])} == {
+        "cannot be judged"
+    }
+
+
+def test_the_claim_cannot_be_judged_while_runs_are_missing() -> None:
+    assert judged(ours=[5, 10], random=[10, 15]) == {
+        ("cannot be judged", "no runs of fed-cbs at 1.2 s; so far won 1 of 1 cells (1 clearly)")
+    }
+    assert judged(random=[5]) == {("cannot be judged", "no runs of ours at 1.2 s and 1 more")}
+
+
+def test_rules_without_a_common_seed_are_not_compared() -> None:
+    apart = study(ours=[5, 5], random=[10, 10])
+    runs = [run for run in apart.runs if (run.settings.seed == 0) == (run.scheduler == "ours")]
+    claim = FewestRounds("ours", ("random",), TARGETS)
+    found = {row.findings[0].full for row in claim.judge(Study(tuple(runs)), (1.2,))}
+    assert found == {"the rules share no seed"}

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from fedteddi.reproduce import CIFAR10
 from fedteddi.results.claims import Faster, First, MoreScheduled, MostAtTightest
 from fedteddi.results.comparisons import highest_level, verdict_of
 from fedteddi.results.page import command
 from fedteddi.results.runs import RunRecord, Study
+from fedteddi.studies import CIFAR10
 from made_study import made_run
 
 SEEDS = (0, 1, 2)

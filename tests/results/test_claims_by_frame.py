@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from fedteddi.reproduce import CIFAR100
 from fedteddi.results.claims import Faster, First, SmallerLateDrop
 from fedteddi.results.comparisons import late_drop, reached_levels
 from fedteddi.results.figures import accuracy_over_frames, rounds_to_levels_by_frame, scheduled_clients
 from fedteddi.results.page import command
 from fedteddi.results.runs import RunRecord, Study
+from fedteddi.studies import CIFAR100
 from made_study import made_frames, made_run
 
 LONG = 10  # evaluations after the first, every five rounds: K = 50 in both frames

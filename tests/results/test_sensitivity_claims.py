@@ -172,8 +172,8 @@ def test_which_claims_hold_where_is_computed() -> None:
     text = write_page(played, paper, Path("page"), "made", "me").files[0].read_text()
     assert f"Levels that turn a claim round, from ahead to behind or back: τ = 5 ({speed})." in text
     assert (
-        f"- **{speed}**: ahead on every seed at 2 of 4 levels. Ahead on both seeds: the baseline, K = 25. Behind on"
-        " both seeds: τ = 5. Mixed: λ0 = 4. By the interval it holds at the baseline." in text
+        f"- **{speed}**: ahead on every seed at 2 of 4 levels. Ahead on every seed: the baseline, K = 25. Behind on"
+        " every seed: τ = 5. Mixed: λ0 = 4. By the interval it holds at the baseline." in text
     )
     assert f"- τ = 5: {speed}: behind on both seeds (baseline: ahead on both seeds)." in text
     assert "- K = 25: every claim fares as at the baseline." in text
@@ -188,7 +188,7 @@ def test_missing_levels_and_a_missing_baseline_are_shown() -> None:
     assert "- τ = 5 was not run." in page.files[0].read_text()
     assert list(page.claims["not run"]) == [3, 3]
     alone = write_page(made_grid(tau_5=[10, 15, 40, 45]), paper, Path("page"), "alone", "me")
-    assert list(alone.claims["ahead on both seeds"]) == [1, 0]
+    assert list(alone.claims["ahead on every seed"]) == [1, 0]
     table = pd.read_csv("page/alone/levels.csv")
     assert list(table["seeds"][:4]) == ["2", "2", "not run", "not run"]
 

@@ -55,8 +55,28 @@ def test_objective_is_the_one_of_the_page(rule: FedTeddiPlus) -> None:
 
 
 def test_uniform_share_goes_from_first_to_last() -> None:
-    """θ_k = 1 − 0.75 k/K: 1 before the first round, 0.625 half-way, 0.25 in the last."""
-    assert [uniform_share(1.0, 0.25, k, 200) for k in (0, 100, 200)] == [1.0, 0.625, 0.25]
+    """θ_k = 1 − 0.75 k/K: 1 before the first round, 0.625 half-way, 0.25 in the last; ν = 0.3, no drift term."""
+    rule = FedTeddiPlus()
+    assert [uniform_share(rule.uniform_first, rule.uniform_last, k, 200) for k in (0, 100, 200)] == [
+        1.0,
+        0.625,
+        0.25,
+    ]
+    assert (rule.size_weight, rule.lambda0, rule.distance, rule.search) == (0.3, 0.0, "euclidean", "refined")
+
+
+def test_classes_that_never_appeared_have_no_share_in_the_target() -> None:
+    """Frame 0 of the CIFAR-10 study knows classes 0 to 5: equal shares are sixths, and classes 6 to 9 get none."""
+    view = example_round(0)
+    old = view.data_mix[:, 6:].sum(axis=1) == 0
+    view = dataclasses.replace(
+        permuted(view, np.flatnonzero(old)),
+        classes_seen=np.arange(10) < 6,
+        round=0 + 1,
+        rounds_in_frame=10**6,
+    )
+    target = FedTeddiPlus(uniform_last=1.0).objective(view).target_mix
+    np.testing.assert_allclose(target, [1 / 6] * 6 + [0] * 4)
 
 
 @pytest.mark.parametrize("rule", RULES)

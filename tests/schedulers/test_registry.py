@@ -115,9 +115,19 @@ def test_a_rule_may_be_named_with_options() -> None:
     chosen = named_rule("fedteddi[search=refined, lambda0=0.5]")
     assert (chosen.name, chosen.scheduler) == ("fedteddi-search-refined-lambda0-0.5", "fedteddi")
     assert chosen.options == {"search": "refined", "lambda0": 0.5}
+    assert named_rule('fedteddi[search="refined"]') == named_rule("fedteddi[search=refined]")
+    in_brackets = named_rule("folder[1]/mine.py:Mine[share=1/2]")
+    assert (in_brackets.scheduler, in_brackets.name) == ("folder[1]/mine.py:Mine", "Mine-share-1-2")
 
 
-@pytest.mark.parametrize("text", ["fedteddi[", "fedteddi[refined]", "[search=refined]", "a[b=1][c=2]", ""])
+@pytest.mark.parametrize(
+    "text", ["fedteddi[", "fedteddi[refined]", "[search=refined]", "a[b=1][c=2]", "a[b=]", "a[=1]", ""]
+)
 def test_a_rule_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not a rule"):
         named_rule(text)
+
+
+def test_an_option_given_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="gives an option twice"):
+        named_rule("fedteddi[lambda0=1,lambda0=4]")

@@ -6,16 +6,16 @@ from typing import Literal
 import pandas as pd
 
 from fedteddi.results.claims import Judged
-from fedteddi.results.comparisons import Finding, Verdict
+from fedteddi.results.comparisons import Finding, Verdict, verdict_of_rounds
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
-from fedteddi.results.tables import RoundsTo, Targets, mean_interval, percent, rounds_to, saving
+from fedteddi.results.tables import RoundsTo, Targets, percent, rounds_to, saving
 
-Outcome = Literal["won", "tied", "not won", "there from the start", "nobody gets there"]
+Outcome = Literal["won", "tied", "not won", "open", "there from the start", "nobody gets there"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Rounds to a target of our rule and of the best other one, on the seeds that all of them have."""
+    """Rounds to a target of our rule and of every other, on the seeds that all of them have."""
 
     frame: int
     deadline_s: float
@@ -26,19 +26,32 @@ class Cell:
 
     @property
     def best_other(self) -> str:
-        """The rule that is there first: most seeds that get there at all, then fewest rounds in the mean."""
-        return min(self.others, key=lambda name: _standing(self.others[name]))
+        """The rule with the fewest rounds in the mean; a run that never gets there counts as K, which flatters it."""
+        return min(self.others, key=lambda name: (_mean(self.others[name]), -self.others[name].reached))
 
     @property
     def outcome(self) -> Outcome:
-        """Won if our rule is there before every other, in the mean over seeds."""
-        best = self.others[self.best_other]
-        if not self.ours.censored.any() and not best.censored.any():
+        """Won if our rule needs fewer rounds than every other, in the mean over seeds.
+
+        Of a rule that misses the target with some seed, the mean is at least what it is with K in their place. Where
+        that leaves two rules' order open, so is the cell.
+        """
+        every = (self.ours, *self.others.values())
+        if not any(rounds.censored.any() for rounds in every):
             return "there from the start"
-        if self.ours.reached == best.reached == 0:
+        if not any(rounds.reached for rounds in every):
             return "nobody gets there"
-        mine, theirs = _standing(self.ours), _standing(best)
-        return "won" if mine < theirs else "tied" if mine == theirs else "not won"
+        mine, whole = _mean(self.ours), _is_whole(self.ours)
+        if any(_is_whole(other) and _mean(other) < mine for other in self.others.values()):
+            return "not won"
+        least = min(map(_mean, self.others.values()))
+        if whole and mine < least:
+            return "won"
+        level = whole and mine == least and all(map(_is_whole, self._as_good_as(mine)))
+        return "tied" if level else "open"
+
+    def _as_good_as(self, mean: float) -> list[RoundsTo]:
+        return [other for other in self.others.values() if _mean(other) <= mean]
 
     @property
     def is_contested(self) -> bool:
@@ -47,45 +60,58 @@ class Cell:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the 95 % interval of the difference from the best other rule, seed by seed, leaves out zero."""
-        differences = self.others[self.best_other].censored - self.ours.censored
-        _, low, high = mean_interval(differences)
-        return low > 0 or high < 0
+        """Whether 95 % intervals of the differences by seed say so too: from every rule if won, from one if not."""
+        verdicts = [verdict_of_rounds(self.ours, other) for other in self.others.values()]
+        if self.outcome == "won":
+            return all(verdict == "holds" for verdict in verdicts)
+        return self.outcome == "not won" and "does not hold" in verdicts
 
     def row(self) -> dict[str, object]:
         """Return the cell as a row of a table."""
         other = self.others[self.best_other]
         facts = saving(self.ours, other)
-        clear = self.outcome in ("won", "not won") and self.is_clear
         return {
             "frame": self.frame,
             "deadline s": self.deadline_s,
             "accuracy": self.accuracy,
             "to": percent(self.target),
+            "seeds": len(self.ours.rounds),
             "ours": facts["ours"],
             "best other rule": f"{self.best_other}, {facts['theirs']}",
             "fewer rounds": facts["fewer rounds"],
             "difference (95 %)": facts["difference (95 %)"],
-            "outcome": self.outcome + (", clearly" if clear else ""),
+            "outcome": self.outcome + (", clearly" if self.is_clear else ""),
         }
 
 
 @dataclass(frozen=True)
 class FewestRounds:
-    """A rule needs fewer rounds than every other, in every cell."""
+    """A rule needs fewer rounds than every other of some, in every cell."""
 
     ours: str
+    others: tuple[str, ...]
     targets: Targets
 
     def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
-        """Count the cells that are won, and name those that are not."""
+        """Count the cells that are won, and name those that are not; without runs of some rule, nothing is decided."""
+        missing = [
+            f"{rule} at {deadline_s:g} s"
+            for deadline_s in deadlines_s
+            for rule in (self.ours, *self.others)
+            if not any(run.finished for run in study.of(rule, deadline_s))
+        ]
+        every = cells(study, self.ours, self.targets)
         found = []
         for accuracy in ACCURACIES:
-            own = [cell for cell in cells(study, self.ours, self.targets) if cell.accuracy == accuracy]
-            text = cells_in_short(own) if own else f"no runs of {self.ours} and another rule"
-            finding = Finding(_verdict(own), text, text)
+            own = [cell for cell in every if cell.accuracy == accuracy]
+            text = cells_in_short(own) if own else "the rules share no seed"
+            if missing:
+                more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+                text = f"no runs of {missing[0]}{more}" + (f"; so far {text}" if own else "")
+            verdict: Verdict = "cannot be judged" if missing else _verdict(own)
             claim = f"{self.ours} needs fewer rounds than every other rule"
-            found.append(Judged(claim, accuracy, "–", (finding,), tuple(study.schedulers), deadlines_s))
+            rules = (self.ours, *self.others)
+            found.append(Judged(claim, accuracy, "–", (Finding(verdict, text, text),), rules, deadlines_s))
         return found
 
 
@@ -135,11 +161,17 @@ def cells_in_short(found: list[Cell]) -> str:
 
 def _named(cell: Cell, with_frame: bool) -> str:
     frame = f"frame {cell.frame}, " if with_frame else ""
-    return f"{frame}{cell.deadline_s:g} s, {cell.accuracy} {percent(cell.target)} ({cell.best_other})"
+    why = cell.best_other if cell.outcome == "not won" else f"{cell.outcome}, {cell.best_other}"
+    return f"{frame}{cell.deadline_s:g} s, {cell.accuracy} {percent(cell.target)} ({why})"
 
 
-def _standing(rounds: RoundsTo) -> tuple[int, float]:
-    return -rounds.reached, float(rounds.censored.mean())
+def _mean(rounds: RoundsTo) -> float:
+    """Return the mean rounds, with K for those that never get there: then it is a lower bound."""
+    return float(rounds.censored.mean())
+
+
+def _is_whole(rounds: RoundsTo) -> bool:
+    return rounds.reached == len(rounds.rounds)
 
 
 def _by_rule(study: Study, deadline_s: float) -> dict[str, list[RunRecord]]:

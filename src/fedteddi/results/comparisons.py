@@ -64,10 +64,11 @@ def faster(
         full += f", difference {facts['difference (95 %)']}"
     if not mine.censored.any() and not other.censored.any():
         short = full = f"{where}, {percent(target)}: both are there when the frame begins"
-    return Finding(_verdict_of_rounds(mine, other), short, full)
+    return Finding(verdict_of_rounds(mine, other), short, full)
 
 
-def _verdict_of_rounds(mine: RoundsTo, other: RoundsTo) -> Verdict:
+def verdict_of_rounds(mine: RoundsTo, other: RoundsTo) -> Verdict:
+    """Judge whether the first needs fewer rounds than the second, seed by seed."""
     we_miss, they_miss = (r.reached < len(r.rounds) for r in (mine, other))
     if not mine.censored.any() and not other.censored.any():  # neither had anything to learn
         return "cannot be judged"

@@ -124,7 +124,8 @@ def command(reproduction: Reproduction, row: Judged) -> str:
     """Return what runs the runs that a claim is about."""
     words = ["fedteddi", "reproduce", reproduction.name]
     if set(row.schedulers) != set(reproduction.rule_names):
-        words += [f"--scheduler {rule}" for rule in row.schedulers]
+        known = dict(zip(reproduction.rule_names, reproduction.schedulers, strict=True))
+        words += [f"--scheduler {known.get(rule, rule)}" for rule in row.schedulers]
     if set(row.deadlines_s) != set(reproduction.deadlines_s):
         words += [f"--deadline {deadline_s:g}" for deadline_s in row.deadlines_s]
     return " ".join(words)
@@ -258,7 +259,10 @@ def _seeds(reproduction: Reproduction, summaries: Summaries) -> list[str]:
     if len(set(texts.values())) == 1:
         return [f"Seeds: {texts.popitem()[1]}.", ""]
     each = [f"- {rule}: {text}" for rule, text in texts.items()]
-    return ["Seeds, of which two rules are compared on those that both have:", "", *each, ""]
+    compared = "two rules are compared on those that both have"
+    if reproduction.ours != OURS:
+        compared += ", and all rules, cell by cell, on those that all have"
+    return [f"Seeds, of which {compared}:", "", *each, ""]
 
 
 HOW_JUDGED = """\

@@ -48,10 +48,11 @@ class Outcome:
         return in_words(self.mark, self.seeds)
 
 
-def in_words(mark: Mark, seeds: int) -> str:
-    """Say who is ahead on how many seeds."""
+def in_words(mark: Mark, seeds: int | None = None) -> str:
+    """Say who is ahead on how many seeds, or on every seed there is."""
     if mark in ("ahead", "behind"):
-        every = {1: "the one seed", 2: "both seeds"}.get(seeds, f"all {seeds} seeds")
+        some = "every seed" if seeds is None else f"all {seeds} seeds"
+        every = {1: "the one seed", 2: "both seeds"}.get(seeds or 0, some)
         return f"{mark} on {every}"
     return "neither reaches it" if mark == "not reached" else mark
 

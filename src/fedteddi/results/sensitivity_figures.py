@@ -167,7 +167,7 @@ def overview(grid: Sensitivity, outcomes: Outcomes) -> Figure:
     ax.grid(which="minor", color="white", linewidth=1)
     ax.tick_params(which="minor", length=0)
     handles: list[Any] = [
-        Patch(facecolor=colour, edgecolor="#888888", label=f"{sign} {in_words(mark, grid.seeds)}".strip())
+        Patch(facecolor=colour, edgecolor="#888888", label=f"{sign} {in_words(mark)}".strip())
         for mark, (colour, sign) in SHOWN.items()
     ]
     handles.append(Line2D([], [], linestyle="", label="( ) decided by the 95 % interval"))

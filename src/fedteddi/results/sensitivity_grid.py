@@ -145,9 +145,11 @@ class Played:
 
 
 def _beginning(run: RunRecord, level: Level) -> list[RunRecord]:
-    """Return the first rounds of a run, as many as a level has; nothing if it is too short."""
+    """Return the first rounds of a run, as many as a level has; nothing if it has fewer, or the last was not judged."""
     rounds = run.settings.changed(**level.changes).rounds
     if any(wanted > there for wanted, there in zip(rounds, run.settings.rounds, strict=True)):
         return []
     records = tuple(record for record in run.records if record["round"] <= rounds[record["frame"]])
+    if "balanced" not in records[-1]:
+        return []
     return [replace(run, settings=run.settings.changed(rounds=rounds), records=records)]

@@ -90,10 +90,11 @@ def _claims(grid: Sensitivity, outcomes: Outcomes, counts: pd.DataFrame, name: s
     lines += [*_in_short(grid, outcomes), ""]
     lines += [f"- {_sentence(grid, outcomes, claim.title)}" for claim in grid.claims]
     lines += ["", f"![overview]({name}/overview.png)", "", "At how many levels, the baseline among them:", ""]
-    return [*lines, tables.markdown(counts), "", HOW_TO_READ.format(seeds=_seeds(grid.seeds)), ""]
+    return [*lines, tables.markdown(counts), "", HOW_TO_READ.format(seeds=_seeds(outcomes)), ""]
 
 
-def _seeds(count: int) -> str:
+def _seeds(outcomes: Outcomes) -> str:
+    count = max(outcome.seeds for own in outcomes.values() for outcome in own.values())
     return {1: "One seed", 2: "Two seeds"}.get(count, f"{count} seeds")
 
 
@@ -118,7 +119,7 @@ def _in_short(grid: Sensitivity, outcomes: Outcomes) -> list[str]:
     sentences = []
     for mark in MARKS[:2]:
         always = [title for title, marks in by_claim.items() if marks and set(marks) == {mark}]
-        words = in_words(mark, grid.seeds)
+        words = in_words(mark)
         sentences.append(f"{words[0].upper()}{words[1:]} at every level that was run: {_listed(always)}.")
     turned = {
         names(grid)[key]: [
@@ -146,7 +147,7 @@ def _sentence(grid: Sensitivity, outcomes: Outcomes, title: str) -> str:
     by_mark = {mark: [key for key in found if found[key].mark == mark] for mark in MARKS}
     text = f"**{title}**: ahead on every seed at {len(by_mark['ahead'])} of {len(run)} levels."
     for mark, keys in by_mark.items():
-        words = in_words(mark, grid.seeds)
+        words = in_words(mark)
         if keys and (mark != "ahead" or len(keys) <= len(run) / 2):
             text += f" {words[0].upper()}{words[1:]}: {at(keys)}."
     for verdict in ("holds", "does not hold"):

@@ -127,7 +127,7 @@ def counts_table(grid: Sensitivity, outcomes: Outcomes) -> pd.DataFrame:
         found = [own[claim.title] for own in outcomes.values()]
         row: dict[str, object] = {"claim": claim.title}
         for mark in MARKS:
-            row[in_words(mark, grid.seeds)] = sum(outcome.mark == mark for outcome in found)
+            row[in_words(mark)] = sum(outcome.mark == mark for outcome in found)
         for verdict in ("holds", "does not hold"):
             row[verdict] = sum(outcome.verdict == verdict for outcome in found)
         rows.append(row)

@@ -29,15 +29,21 @@ class NamedRule:
 
 def named_rule(text: str) -> NamedRule:
     """Read `fedteddi`, `my_rule.py:MyRule` or, with options, `fedteddi[search=refined,lambda0=4]`."""
-    found = re.fullmatch(r"(?P<rule>[^\[\]]+)(\[(?P<options>[^\[\]]*)\])?", text.strip())
-    words = [] if found is None or not found["options"] else found["options"].split(",")
-    if found is None or not all(re.fullmatch(r"\s*\w+\s*=.+", word) for word in words):
+    found = re.fullmatch(r"(?P<rule>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", text.strip())
+    words = found["options"].split(",") if found is not None and found["options"] else []
+    pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
+    if (
+        found is None
+        or re.search(r"\[[^/\\]*$", found["rule"])
+        or not all(k.isidentifier() and v for k, v in pairs)
+    ):
         raise InputError(
             f"{shown(text)} is not a rule: write NAME, file.py:Class, or NAME[option=value,option=value]"
         )
-    pairs = [(key.strip(), value.strip()) for key, _, value in (word.partition("=") for word in words)]
-    name = found["rule"].rpartition(":")[2] + "".join(f"-{key}-{value}" for key, value in pairs)
     options = {key: read_value(value) for key, value in pairs}
+    if len(options) < len(pairs):
+        raise InputError(f"{shown(text)} gives an option twice: give it once")
+    name = found["rule"].rpartition(":")[2] + "".join(f"-{key}-{value}" for key, value in options.items())
     return NamedRule(re.sub(r"[^\w.-]+", "-", name), found["rule"], options)
 
 
