@@ -10,11 +10,11 @@ from fedteddi.reproduce import paper_settings
 from fedteddi.results.claims import Reproduction
 from fedteddi.results.summary import Summaries, Summarised, write_summaries
 from fedteddi.schedulers.registry import built_in, named_rule, option_defaults
-from fedteddi.studies import CIFAR10, PLUS, PLUS_ABLATION, PLUS_CIFAR10, PLUS_FASHION
+from fedteddi.studies import CIFAR10, CIFAR100, PLUS, PLUS_ABLATION, PLUS_CIFAR10, PLUS_CIFAR100, PLUS_FASHION
 from made_study import made_run
 
 Cli = Callable[..., Outcome]
-REPORTS = [PLUS_CIFAR10, PLUS_FASHION]
+REPORTS = [PLUS_CIFAR10, PLUS_CIFAR100, PLUS_FASHION]
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.name)
@@ -38,6 +38,8 @@ def test_targets_and_settings_are_those_of_the_papers_study() -> None:
     assert PLUS_CIFAR10.targets == {"balanced": [0.55, 0.60, 0.65], "global": [0.65, 0.70, 0.75]}
     assert PLUS_CIFAR10.deadlines_s == (0.8, 1.0, 1.2)
     assert paper_settings(PLUS_CIFAR10) == paper_settings(CIFAR10)
+    assert PLUS_CIFAR100.targets == {"balanced": [0.40, 0.45, 0.50], "global": [0.40, 0.45, 0.50]}
+    assert paper_settings(PLUS_CIFAR100) == paper_settings(CIFAR100)
 
 
 def test_the_page_counts_cells_and_names_what_was_not_won(

@@ -32,7 +32,11 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     study: Annotated[
-        str, typer.Argument(help="The study: cifar10, cifar100, plus-cifar10, plus-fashion or plus-ablation.")
+        str,
+        typer.Argument(
+            help="The paper's cifar10 or cifar100; or, of fedteddi-plus, plus-cifar10, plus-cifar100, plus-fashion or"
+            " plus-ablation."
+        ),
     ],
     scheduler: Annotated[
         list[str] | None,
