@@ -303,7 +303,7 @@ def test_help_and_completion_are_there(cli: Cli) -> None:
         check=False,
     )
     offered = done.stdout.split()
-    assert offered == ["fedteddi", "fed-cbs", "fedcgd"], done
+    assert offered == ["fedteddi", "fedteddi-plus", "fed-cbs", "fedcgd"], done
 
 
 # --- simulating
