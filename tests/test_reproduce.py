@@ -267,7 +267,8 @@ def test_the_readmes_rows_stand_between_marks(cli: Cli) -> None:
         put_between_marks("nothing", "results of cifar10", "x")
 
 
-QUOTED = {"cifar10", "cifar100", "plus-cifar10", "plus-cifar100", "plus-fashion"}  # the studies that the README has a place for
+# The studies that the README has a place for.
+QUOTED = {"cifar10", "cifar100", "plus-cifar10", "plus-cifar100", "plus-fashion"}
 
 
 def assert_regenerated(folder: Path, into: Path) -> None:
