@@ -23,7 +23,8 @@ from scipy import stats
 from fedteddi.errors import InputError
 from fedteddi.results import figures, tables
 from fedteddi.results.comparisons import by_seed, mean_over_frame, points
-from fedteddi.results.page import how_run, ordered
+from fedteddi.results.page import ordered
+from fedteddi.results.page_parts import how_run
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord
 from fedteddi.results.summary import Summaries, read_summaries, shared_settings
 from fedteddi.studies import CIFAR10

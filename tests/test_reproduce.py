@@ -15,7 +15,8 @@ from fedteddi import InputError, read_study
 from fedteddi.reproduce import page_of_summaries, paper_settings, reproduce, summarise
 from fedteddi.results import tables
 from fedteddi.results.figures import accuracy_over_rounds
-from fedteddi.results.page import changes, ordered, put_between_marks, readme_table, write_page
+from fedteddi.results.page import ordered, put_between_marks, readme_table, write_page
+from fedteddi.results.page_parts import changes
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.results.summary import (
     Summaries,

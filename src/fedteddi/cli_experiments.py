@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from fedteddi.cli_data import DataDir
+from fedteddi.cli_pages import name_unfinished
 from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError
 from fedteddi.process_age import process_age_s
@@ -259,12 +260,6 @@ def _settings(experiment: str, rounds: int | None, changes: list[str] | None) ->
 def time_left(time_limit_s: float | None) -> float | None:
     """Return what is left of a time limit that counts from the process's start."""
     return None if time_limit_s is None else max(0.0, time_limit_s - process_age_s())
-
-
-def name_unfinished(names: list[str]) -> None:
-    """Name the runs that a report leaves out because they can still go on."""
-    for name in names:
-        say("warning", f"{name} is not finished, and left out: continue it with --resume")
 
 
 def say_failed(study: "Study") -> None:

@@ -1,7 +1,7 @@
 """The command that repeats a study of the paper. Torch is imported only when it is used."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,18 +11,16 @@ from fedteddi.cli_experiments import (
     Device,
     Resume,
     TimeLimit,
-    name_unfinished,
     parse_seeds,
     say_failed,
     say_where,
     time_left,
 )
+from fedteddi.cli_pages import FromSummaries, Summarise, name_unfinished, one_of, show_page
 from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError
-from fedteddi.terminal import out, print_table
 
-if TYPE_CHECKING:
-    from fedteddi.results.page import Page
+COLUMNS = ["claim", "accuracy", "paper", "holds?"]  # of the claims: the page has the rest
 
 
 def register(app: typer.Typer) -> None:
@@ -66,17 +64,8 @@ def reproduce(
         bool, typer.Option("--quick", help="All rules and deadlines in minutes: few rounds, one seed.")
     ] = False,
     changes: Changes = None,
-    summarise: Annotated[
-        Path | None,
-        typer.Option(
-            help="Run nothing: add the finished runs of --out to the summaries in this folder, and write their page.",
-            metavar="DIR",
-        ),
-    ] = None,
-    from_summaries: Annotated[
-        Path | None,
-        typer.Option(help="Run nothing: write the page DIR.md about the summaries in DIR.", metavar="DIR"),
-    ] = None,
+    summarise: Summarise = None,
+    from_summaries: FromSummaries = None,
     readme: Annotated[
         Path | None,
         typer.Option(
@@ -93,16 +82,14 @@ def reproduce(
 
     chosen = library.find_reproduction(study)
     folder = out_folder or Path("runs") / (f"{study}-quick" if quick else study)
-    if summarise is not None and from_summaries is not None:
-        raise InputError("--summarise and --from-summaries: give one; --summarise writes the page as well")
-    kept = summarise or from_summaries
+    kept = one_of(summarise, from_summaries)
     if readme is not None and kept is None:
         raise InputError(f"--readme {readme}: give it with --summarise or --from-summaries")
     if summarise is not None:
         name_unfinished(library.summarise(chosen, folder, summarise))
     if kept is not None:
         into = out_folder if from_summaries is not None else None
-        _show(library.page_of_summaries(chosen, kept, into, readme))
+        show_page(library.page_of_summaries(chosen, kept, into, readme), COLUMNS)
         return
     with watching() as watch:
         played = library.reproduce(
@@ -123,13 +110,7 @@ def reproduce(
     if not played.unfinished and len(played.failures) < len(played.runs):
         page, unfinished = library.page_of_runs(chosen, folder)
         name_unfinished(unfinished)
-        _show(page)
+        show_page(page, COLUMNS)
     say_where(folder, not played.unfinished)
     if played.failures:
         raise typer.Exit(1)
-
-
-def _show(page: "Page") -> None:
-    print_table(page.claims[["claim", "accuracy", "paper", "holds?"]])
-    pictures = [file for file in page.files if file.suffix == ".png"]
-    out.print(f"\n{page.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)

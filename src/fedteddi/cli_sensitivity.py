@@ -11,17 +11,15 @@ from fedteddi.cli_experiments import (
     Device,
     Resume,
     TimeLimit,
-    name_unfinished,
     parse_seeds,
     say_where,
     time_left,
 )
+from fedteddi.cli_pages import FromSummaries, Summarise, name_unfinished, one_of, show_page
 from fedteddi.cli_progress import watching
-from fedteddi.errors import InputError
-from fedteddi.terminal import out, print_table, say
+from fedteddi.terminal import say
 
 if TYPE_CHECKING:
-    from fedteddi.results.page import Page
     from fedteddi.results.runs import RunRecord
 
 
@@ -66,17 +64,8 @@ def sensitivity(
         bool, typer.Option("--quick", help="All levels in minutes: few rounds and steps, one seed.")
     ] = False,
     changes: Changes = None,
-    summarise: Annotated[
-        Path | None,
-        typer.Option(
-            help="Run nothing: add the finished runs of --out to the summaries in this folder, and write their page.",
-            metavar="DIR",
-        ),
-    ] = None,
-    from_summaries: Annotated[
-        Path | None,
-        typer.Option(help="Run nothing: write the page DIR.md about the summaries in DIR.", metavar="DIR"),
-    ] = None,
+    summarise: Summarise = None,
+    from_summaries: FromSummaries = None,
 ) -> None:
     """Vary one factor at a time around a baseline, and say which of the paper's claims hold where.
 
@@ -88,13 +77,11 @@ def sensitivity(
 
     grid = library.find_sensitivity(study, quick)
     folder = out_folder or Path("runs") / grid.name
-    if summarise is not None and from_summaries is not None:
-        raise InputError("--summarise and --from-summaries: give one; --summarise writes the page as well")
-    kept = summarise or from_summaries
+    kept = one_of(summarise, from_summaries)
     if summarise is not None:
         name_unfinished(library.summarise(grid, folder, summarise))
     if kept is not None:
-        _show(library.page_of_summaries(grid, kept, out_folder if from_summaries is not None else None))
+        show_page(library.page_of_summaries(grid, kept, out_folder if from_summaries is not None else None))
         return
     with watching() as watch:
         played = library.sensitivity(
@@ -117,7 +104,7 @@ def sensitivity(
     if finished and failed < len(played):
         page, unfinished = library.page_of_runs(grid, folder)
         name_unfinished(unfinished)
-        _show(page)
+        show_page(page)
     if failed < len(played):
         say_where(folder, finished, "all other rounds" if failed else "all rounds")
     if failed:
@@ -130,9 +117,3 @@ def _say_failed(played: "dict[str, RunRecord]") -> int:
     for name, cause in causes.items():
         say("warning", f"{name} failed, and is left out: {cause}, and choose another --out")
     return len(causes)
-
-
-def _show(page: "Page") -> None:
-    print_table(page.claims)
-    pictures = [file for file in page.files if file.suffix == ".png"]
-    out.print(f"\n{page.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)

@@ -7,8 +7,9 @@ from typing import Any
 
 from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.experiment import Watch, compare
-from fedteddi.results.claims import Reproduction
-from fedteddi.results.page import Page, ordered, put_between_marks, readme_table, write_page
+from fedteddi.results.page import ordered, put_between_marks, readme_table, write_page
+from fedteddi.results.page_parts import Page
+from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import Study
 from fedteddi.results.summary import from_folder, merged, read_summaries, write_summaries
 from fedteddi.settings import Settings, load_experiment, override

@@ -8,7 +8,7 @@ from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.experiment import Watch, play, run_name, variant
 from fedteddi.reproduce import find_reproduction, paper_settings
 from fedteddi.results.folder import differences
-from fedteddi.results.page import Page
+from fedteddi.results.page_parts import Page
 from fedteddi.results.runs import RunRecord
 from fedteddi.results.sensitivity_grid import BASELINE, Level, Played, Sensitivity
 from fedteddi.results.sensitivity_page import write_page

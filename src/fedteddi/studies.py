@@ -1,18 +1,12 @@
 """The studies that are repeated with one command: which runs they consist of, and what is claimed about them."""
 
 from dataclasses import replace
+from typing import Any
 
 from fedteddi.results.cells import FewestRounds
-from fedteddi.results.claims import (
-    Faster,
-    First,
-    MoreScheduled,
-    MostAtTightest,
-    Reproduction,
-    SmallerLateDrop,
-)
+from fedteddi.results.claims import Faster, First, MoreScheduled, MostAtTightest, SmallerLateDrop
+from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.tables import Targets
-from fedteddi.schedulers.registry import named_rule
 
 RIVALS = ("fedcgd", "fed-cbs", "pure-drift", "power-of-choice", "random", "best-norm", "best-channel")
 
@@ -101,38 +95,45 @@ UNTOUCHED = f"""\
 {CELLS}
 The targets were fixed before fedteddi-plus was developed, on seeds 0 and 1 only; nothing was decided on the seeds
 here."""
-PLUS_CIFAR10 = replace(
+
+
+def _report(base: Reproduction, others: tuple[str, ...], **changes: Any) -> Reproduction:
+    """Return a study of fedteddi-plus against others that is like another study but for `changes`."""
+    targets = changes.get("targets", base.targets)
+    own: dict[str, Any] = {
+        "of_experiment": base.experiment,
+        "schedulers": (PLUS, *others),
+        "claims": (FewestRounds(PLUS, others, targets),),
+        "ours": PLUS,
+        "heading": "The claim",
+    }
+    return replace(base, **own | changes)
+
+
+PLUS_CIFAR10 = _report(
     CIFAR10,
+    OTHERS,
     name="plus-cifar10",
-    of_experiment="cifar10",
     title="FedTeddi-plus on CIFAR-10: against every rule of the paper, on untouched seeds",
-    schedulers=(PLUS, *OTHERS),
     seeds=(10, 11, 12, 13, 14),
-    claims=(FewestRounds(PLUS, tuple(named_rule(rule).name for rule in OTHERS), CIFAR10.targets),),
     notes=UNTOUCHED,
-    ours=PLUS,
-    heading="The claim",
 )
-PLUS_CIFAR100 = replace(
+PLUS_CIFAR100 = _report(
     CIFAR100,
+    OTHERS,
     name="plus-cifar100",
-    of_experiment="cifar100",
     title="FedTeddi-plus on CIFAR-100: against every rule of the paper, on untouched seeds",
-    schedulers=(PLUS, *OTHERS),
-    claims=(FewestRounds(PLUS, tuple(named_rule(rule).name for rule in OTHERS), CIFAR100.targets),),
     notes=f"{UNTOUCHED} Frames are cells of their own, and rounds count from a frame's start.",
-    ours=PLUS,
-    heading="The claim",
 )
 FASHION_TARGETS: Targets = {"balanced": [0.65, 0.70, 0.75], "global": [0.75, 0.80, 0.85]}
-PLUS_FASHION = replace(
+PLUS_FASHION = _report(
     PLUS_CIFAR10,
+    OTHERS,
     name="plus-fashion",
     of_experiment="fashion",
     title="FedTeddi-plus on the embedded Fashion-MNIST subset: against every rule of the paper",
     deadlines_s=(1.0,),
     targets=FASHION_TARGETS,
-    claims=(FewestRounds(PLUS, tuple(named_rule(rule).name for rule in OTHERS), FASHION_TARGETS),),
     quick={"rounds": [0, 5], "training__pretrain_epochs": 1, "training__local_steps": 2},
     notes=f"""\
 {CELLS}
@@ -153,14 +154,13 @@ CHANGES = (
     f"{PLUS}[size_weight=0.0]",
     f"{PLUS}[lambda0=0.2]",
 )
-PLUS_ABLATION = replace(
-    PLUS_CIFAR10,
+PLUS_ABLATION = _report(
+    CIFAR10,
+    CHANGES,
     name="plus-ablation",
     title="What each part of fedteddi-plus adds, on CIFAR-10",
-    schedulers=(PLUS, *CHANGES),
     deadlines_s=(0.8, 1.2),
     seeds=(0, 1),
-    claims=(FewestRounds(PLUS, tuple(named_rule(rule).name for rule in CHANGES), CIFAR10.targets),),
     notes=ABLATION_NOTES,
     heading="Is the rule as it is ahead of every change?",
 )

@@ -3,24 +3,24 @@
 from dataclasses import replace
 
 from fedteddi.results.cells import FewestRounds, cells, cells_in_short, cells_table
-from fedteddi.results.runs import Study
+from fedteddi.results.runs import RunRecord, Study
 from fedteddi.results.tables import Targets
 from made_study import made_run
 
 TARGETS: Targets = {"balanced": [0.5], "global": [0.5]}
 
 
-def made(rule: str, seed: int, rounds: int | None, deadline_s: float = 1.2) -> object:
+def made(rule: str, seed: int, rounds: int | None) -> RunRecord:
     """A run of 20 rounds, judged every fifth, that reaches 50 % after `rounds`, or never."""
     curve = [0.6 if rounds is not None and 5 * place >= rounds else 0.4 for place in range(5)]
-    return made_run(rule, seed, curve, deadline_s=deadline_s)
+    return made_run(rule, seed, curve)
 
 
 def study(**rounds: list[int | None]) -> Study:
     """Each rule's rounds to 50 %, by seed; an underscore stands for the hyphen in a name."""
     return Study(
         tuple(
-            made(rule.replace("_", "-"), seed, needed)  # type: ignore[misc]
+            made(rule.replace("_", "-"), seed, needed)
             for rule, each in rounds.items()
             for seed, needed in enumerate(each)
         )

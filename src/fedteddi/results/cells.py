@@ -9,6 +9,7 @@ from fedteddi.results.claims import Judged
 from fedteddi.results.comparisons import Finding, Verdict, verdict_of_rounds
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import RoundsTo, Targets, percent, rounds_to, saving
+from fedteddi.schedulers.registry import named_rule
 
 Outcome = Literal["won", "tied", "not won", "open", "there from the start", "nobody gets there"]
 
@@ -41,17 +42,12 @@ class Cell:
             return "there from the start"
         if not any(rounds.reached for rounds in every):
             return "nobody gets there"
-        mine, whole = _mean(self.ours), _is_whole(self.ours)
-        if any(_is_whole(other) and _mean(other) < mine for other in self.others.values()):
+        mine, others = _mean(self.ours), self.others.values()
+        if any(_is_whole(other) and _mean(other) < mine for other in others):
             return "not won"
-        least = min(map(_mean, self.others.values()))
-        if whole and mine < least:
-            return "won"
-        level = whole and mine == least and all(map(_is_whole, self._as_good_as(mine)))
-        return "tied" if level else "open"
-
-    def _as_good_as(self, mean: float) -> list[RoundsTo]:
-        return [other for other in self.others.values() if _mean(other) <= mean]
+        if not _is_whole(self.ours) or any(_mean(other) <= mine and not _is_whole(other) for other in others):
+            return "open"
+        return "tied" if any(_mean(other) == mine for other in others) else "won"
 
     @property
     def is_contested(self) -> bool:
@@ -86,7 +82,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class FewestRounds:
-    """A rule needs fewer rounds than every other of some, in every cell."""
+    """A rule needs fewer rounds than every other of some, in every cell; rules as `named_rule` reads them."""
 
     ours: str
     others: tuple[str, ...]
@@ -94,10 +90,11 @@ class FewestRounds:
 
     def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
         """Count the cells that are won, and name those that are not; without runs of some rule, nothing is decided."""
+        rules = tuple(named_rule(rule).name for rule in (self.ours, *self.others))
         missing = [
             f"{rule} at {deadline_s:g} s"
             for deadline_s in deadlines_s
-            for rule in (self.ours, *self.others)
+            for rule in rules
             if not any(run.finished for run in study.of(rule, deadline_s))
         ]
         every = cells(study, self.ours, self.targets)
@@ -110,7 +107,6 @@ class FewestRounds:
                 text = f"no runs of {missing[0]}{more}" + (f"; so far {text}" if own else "")
             verdict: Verdict = "cannot be judged" if missing else _verdict(own)
             claim = f"{self.ours} needs fewer rounds than every other rule"
-            rules = (self.ours, *self.others)
             found.append(Judged(claim, accuracy, "–", (Finding(verdict, text, text),), rules, deadlines_s))
         return found
 

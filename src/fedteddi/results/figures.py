@@ -28,7 +28,7 @@ COLOURS = {
     "everyone": "#8C7A00",  # the palette's yellow, dark enough for a line on white
     "centralised": "#882255",
 }
-OURS = ("fedteddi", "fedteddi-plus")
+BOLD = ("fedteddi", "fedteddi-plus")
 MARKS = {
     "fedteddi": "o",
     "fedteddi-plus": "P",
@@ -293,11 +293,11 @@ def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
         color=colour,
         label=scheduler,
         linestyle="--" if scheduler in REFERENCES else ":" if varied else "-",
-        linewidth=2.0 if scheduler in OURS else 1.3,
+        linewidth=2.0 if scheduler in BOLD else 1.3,
         marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
         markersize=3.5,
         markevery=max(1, len(x) // 8),
-        zorder=3 if scheduler in OURS else 2,
+        zorder=3 if scheduler in BOLD else 2,
     )
     if len(y) > 1:
         std = y.std(axis=0, ddof=1)

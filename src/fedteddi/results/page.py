@@ -3,7 +3,6 @@
 Everything on it is computed from summaries: the same summaries give the same page and the same CSV files, to the byte.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -12,23 +11,12 @@ from matplotlib.figure import Figure
 from fedteddi.errors import InputError
 from fedteddi.results import figures, tables
 from fedteddi.results.cells import cells, cells_table
-from fedteddi.results.claims import OURS, Judged, Reproduction
-from fedteddi.results.folder import differences
+from fedteddi.results.claims import OURS, Judged
+from fedteddi.results.page_parts import QUICK, Page, changes, how_run, plain, save_page, shorter
+from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import REFERENCES, Study
-from fedteddi.results.summary import VARIANT, Summaries, Summarised
+from fedteddi.results.summary import Summaries
 from fedteddi.settings import Settings
-
-QUICK = "quick: a shortened study that shows that everything works, not how good a rule is"
-# What makes a study shorter than the paper's: fewer of any of these.
-LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds", "scenario.samples_per_client")
-
-
-@dataclass(frozen=True)
-class Page:
-    """What was written: the page first, then tables and pictures; and the claims as they were judged."""
-
-    files: list[Path]
-    claims: pd.DataFrame
 
 
 def write_page(
@@ -45,23 +33,9 @@ def write_page(
     mark = QUICK if shorter(changed) else ""
     claims = claims_table(reproduction, study)
     parts = {"claims": claims} | _tables(reproduction, study)
-    folder = into / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        written = [folder / f"{title}.csv" for title in parts]
-        for file, table in zip(written, parts.values(), strict=True):
-            table.to_csv(file, index=False)
-        pictures = {}
-        for title, figure in _figures(study).items():
-            if mark:
-                figure.suptitle(mark)
-            pictures[title] = figures.save(figure, folder / title)
-        text = _text(reproduction, summaries, changed, mark, name, source, parts, list(pictures))
-        (into / f"{name}.md").write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
-    drawn = [file for pair in pictures.values() for file in pair]
-    return Page([into / f"{name}.md", *written, *drawn], claims)
+    pictures = _figures(study)
+    text = _text(reproduction, summaries, changed, mark, name, source, parts, list(pictures))
+    return Page(save_page(into, name, text, parts, pictures, mark), claims)
 
 
 def claims_table(reproduction: Reproduction, study: Study) -> pd.DataFrame:
@@ -141,29 +115,6 @@ def ordered(reproduction: Reproduction, study: Study) -> Study:
     runs = [run for run in study.runs if run.finished]
     runs.sort(key=lambda run: (place(run.scheduler), run.settings.radio.deadline_s, run.settings.seed))
     return Study(tuple(runs))
-
-
-def changes(study: Study, paper: Settings) -> dict[str, tuple[object, object]]:
-    """Return every setting in which a study differs from the paper's, with both values."""
-    own = next(
-        (run.settings for run in study.runs if run.scheduler not in REFERENCES), study.runs[0].settings
-    )
-    found = differences(paper, own)
-    return {
-        key: values
-        for key, values in found.items()
-        if key != "radio.deadline_s" and key.partition(".")[0] not in VARIANT
-    }
-
-
-def shorter(changed: dict[str, tuple[object, object]]) -> bool:
-    """Say whether a study has fewer rounds, steps, epochs or test images than the paper's."""
-
-    def total(value: object) -> float:
-        return sum(value) if isinstance(value, list) else float(str(value))
-
-    fewer = any(total(changed[key][1]) < total(changed[key][0]) for key in LENGTHS if key in changed)
-    return fewer or "evaluation.test_images" in changed
 
 
 def _tables(reproduction: Reproduction, study: Study) -> dict[str, pd.DataFrame]:
@@ -277,40 +228,3 @@ paper names no level, it is the highest multiple of 5 %, above where the frame s
 reaches with every seed. Rounds
 count from the frame's start: 0 means that the model which entered the frame was there already.
 Intervals are not corrected for the number of comparisons."""
-
-
-def how_run(summaries: Summaries) -> list[str]:
-    """Say where the runs were made: device, versions, revision, minutes."""
-    by_machine: dict[str, list[Summarised]] = {}
-    for one in summaries.runs:
-        by_machine.setdefault(repr(sorted(one.machine.items(), key=lambda item: item[0])), []).append(one)
-    rows = []
-    for own in by_machine.values():
-        machine = own[0].machine
-        packages = machine.get("packages") or {}
-        rows.append(
-            {
-                "device": machine.get("device", "–"),
-                "precision": own[0].run.settings.training.model_dump().get("precision", "float32"),
-                "runs": len(own),
-                "minutes of rounds": f"{sum(one.minutes for one in own):.1f}",
-                "revision": _revision(machine.get("git_revision")),
-                "Python": machine.get("python", "–"),
-                "torch": packages.get("torch", "–"),
-                "numpy": packages.get("numpy", "–"),
-                "system": machine.get("system", "–"),
-                "CPUs": machine.get("cpus", "–"),
-            }
-        )
-    return [tables.markdown(pd.DataFrame(rows))]
-
-
-def _revision(text: str | None) -> str:
-    """Shorten a revision; that it had uncommitted changes must stay visible."""
-    head, dash, dirty = (text or "–").rpartition("-dirty")
-    return f"{head[:12]}{dash}" if dash else dirty[:12]
-
-
-def plain(value: object) -> str:
-    """Return a setting's value as the page shows it: of a data set in a file, only the file's name."""
-    return Path(value).name if isinstance(value, str) and value.endswith(".npz") else str(value)

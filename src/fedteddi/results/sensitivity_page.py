@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedteddi.errors import InputError
 from fedteddi.results import sensitivity_figures, tables
-from fedteddi.results.figures import save
-from fedteddi.results.page import QUICK, Page, changes, how_run, plain, shorter
+from fedteddi.results.page_parts import QUICK, Page, changes, how_run, plain, save_page, shorter
 from fedteddi.results.sensitivity_claims import MARKS, in_words
 from fedteddi.results.sensitivity_grid import BASELINE, Factor, Played, Sensitivity
 from fedteddi.results.sensitivity_tables import (
@@ -36,28 +34,15 @@ def write_page(played: Played, paper: Settings, into: Path, name: str, source: s
     mark = QUICK if shorter(changed) else ""
     counts = counts_table(grid, outcomes)
     parts = {"claims": all_claims_table(grid, outcomes), "levels": all_levels_table(played)}
-    folder = into / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        written = [folder / f"{title}.csv" for title in parts]
-        for file, table in zip(written, parts.values(), strict=True):
-            table.to_csv(file, index=False)
-        pictures = {"overview": sensitivity_figures.overview(grid, outcomes)}
-        pictures |= {factor.name: sensitivity_figures.levels(played, factor) for factor in grid.factors}
-        for title, figure in pictures.items():
-            if mark:
-                figure.suptitle(mark, fontsize="small")
-            written += save(figure, folder / title)
-        lines = [*_head(played, source, changed, mark), *_claims(grid, outcomes, counts, name)]
-        for factor in grid.factors:
-            lines += _factor(played, outcomes, factor, name)
-        lines += ["## Files", ""]
-        lines += ["As CSV: " + ", ".join(f"[{title}]({name}/{title}.csv)" for title in parts) + "."]
-        lines += ["", "## How it was run", "", *how_run(played.everything)]
-        (into / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
-    return Page([into / f"{name}.md", *written], counts)
+    pictures = {"overview": sensitivity_figures.overview(grid, outcomes)}
+    pictures |= {factor.name: sensitivity_figures.levels(played, factor) for factor in grid.factors}
+    lines = [*_head(played, source, changed, mark), *_claims(grid, outcomes, counts, name)]
+    for factor in grid.factors:
+        lines += _factor(played, outcomes, factor, name)
+    lines += ["## Files", ""]
+    lines += ["As CSV: " + ", ".join(f"[{title}]({name}/{title}.csv)" for title in parts) + "."]
+    lines += ["", "## How it was run", "", *how_run(played.everything)]
+    return Page(save_page(into, name, "\n".join(lines) + "\n", parts, pictures, mark), counts)
 
 
 def _head(played: Played, source: str, changed: dict[str, tuple[object, object]], mark: str) -> list[str]:

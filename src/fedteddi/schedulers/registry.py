@@ -34,7 +34,7 @@ def named_rule(text: str) -> NamedRule:
     pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
     if (
         found is None
-        or re.search(r"\[[^/\\]*$", found["rule"])
+        or re.search(r"\[[^/\\]*$", found["rule"])  # in a folder's name brackets are welcome
         or not all(k.isidentifier() and v for k, v in pairs)
     ):
         raise InputError(

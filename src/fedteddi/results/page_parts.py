@@ -1,0 +1,108 @@
+"""What every page about many runs is made of: files on a disk, how it differs from the paper, how it was run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedteddi.errors import InputError
+from fedteddi.results import tables
+from fedteddi.results.figures import save
+from fedteddi.results.folder import differences
+from fedteddi.results.runs import REFERENCES, Study
+from fedteddi.results.summary import VARIANT, Summaries, Summarised
+from fedteddi.settings import Settings
+
+QUICK = "quick: a shortened study that shows that everything works, not how good a rule is"
+# What makes a study shorter than the paper's: fewer of any of these.
+LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds", "scenario.samples_per_client")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What was written: the page first, then tables and pictures; and the claims as they were judged."""
+
+    files: list[Path]
+    claims: pd.DataFrame
+
+
+def save_page(
+    into: Path, name: str, text: str, parts: dict[str, pd.DataFrame], pictures: dict[str, Figure], mark: str
+) -> list[Path]:
+    """Write NAME.md, and tables as CSV and pictures, each with the mark, into NAME/; return the files, page first."""
+    folder = into / name
+    files = [into / f"{name}.md"]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for title, table in parts.items():
+            files.append(folder / f"{title}.csv")
+            table.to_csv(files[-1], index=False)
+        for title, figure in pictures.items():
+            if mark:
+                figure.suptitle(mark, fontsize="small")
+            files += save(figure, folder / title)
+        files[0].write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
+    return files
+
+
+def changes(study: Study, paper: Settings) -> dict[str, tuple[object, object]]:
+    """Return every setting in which a study differs from the paper's, with both values."""
+    own = next(
+        (run.settings for run in study.runs if run.scheduler not in REFERENCES), study.runs[0].settings
+    )
+    found = differences(paper, own)
+    return {
+        key: values
+        for key, values in found.items()
+        if key != "radio.deadline_s" and key.partition(".")[0] not in VARIANT
+    }
+
+
+def shorter(changed: dict[str, tuple[object, object]]) -> bool:
+    """Say whether a study has fewer rounds, steps, epochs or test images than the paper's."""
+
+    def total(value: object) -> float:
+        return sum(value) if isinstance(value, list) else float(str(value))
+
+    fewer = any(total(changed[key][1]) < total(changed[key][0]) for key in LENGTHS if key in changed)
+    return fewer or "evaluation.test_images" in changed
+
+
+def how_run(summaries: Summaries) -> list[str]:
+    """Say where the runs were made: device, versions, revision, minutes."""
+    by_machine: dict[str, list[Summarised]] = {}
+    for one in summaries.runs:
+        by_machine.setdefault(repr(sorted(one.machine.items(), key=lambda item: item[0])), []).append(one)
+    rows = []
+    for own in by_machine.values():
+        machine = own[0].machine
+        packages = machine.get("packages") or {}
+        rows.append(
+            {
+                "device": machine.get("device", "–"),
+                "precision": own[0].run.settings.training.model_dump().get("precision", "float32"),
+                "runs": len(own),
+                "minutes of rounds": f"{sum(one.minutes for one in own):.1f}",
+                "revision": _revision(machine.get("git_revision")),
+                "Python": machine.get("python", "–"),
+                "torch": packages.get("torch", "–"),
+                "numpy": packages.get("numpy", "–"),
+                "system": machine.get("system", "–"),
+                "CPUs": machine.get("cpus", "–"),
+            }
+        )
+    return [tables.markdown(pd.DataFrame(rows))]
+
+
+def _revision(text: str | None) -> str:
+    """Shorten a revision; that it had uncommitted changes must stay visible."""
+    head, dash, dirty = (text or "–").rpartition("-dirty")
+    return f"{head[:12]}{dash}" if dash else dirty[:12]
+
+
+def plain(value: object) -> str:
+    """Return a setting's value as the page shows it: of a data set in a file, only the file's name."""
+    return Path(value).name if isinstance(value, str) and value.endswith(".npz") else str(value)
