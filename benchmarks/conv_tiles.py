@@ -1,14 +1,16 @@
-"""Which tiles suit ResNet-18's convolutions on a GPU: the present choice (learning/conv_tiles.py) and a dozen others.
+"""Which tiles suit our models' convolutions on a GPU: the present choice (learning/conv_tiles.py) and a dozen others.
 
-    python benchmarks/conv_tiles.py [--seconds 300] [--jobs 16 64] [--precision bf16] [--kinds forward images weight]
+    python benchmarks/conv_tiles.py [--model resnet18] [--jobs 16] [--precision bf16] [--kinds forward images weight]
 
 Every line is one tile on one shape: milliseconds, TFLOP/s, and how many times as fast as the present tile. The last
-line of a shape is its best. Shapes that cost most come first, because time is limited; kernels are compiled on the way,
-about a second each, and kept in Triton's cache. Every result is compared with the present tile's.
+line of a shape is its best, the last line of all what the present and the best tiles take for all of the model's
+convolutions. Shapes that cost most come first, because time is limited (--seconds); kernels are compiled beforehand by
+several processes (--workers) and kept in Triton's cache. Every result is compared with PyTorch's own convolution.
 """
 
 import argparse
 import json
+import multiprocessing
 import statistics
 import sys
 import time
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fedteddi.learning.conv_tiles import (
     SHARED_BYTES,
@@ -29,11 +32,12 @@ from fedteddi.learning.conv_tiles import (
 )
 
 BATCH, LAUNCHES = 32, 10
+WRONG = 0.02  # of the norm: bf16 is off by a few tenths of a percent
 KINDS = ("forward", "images", "weight")
 
 
 class Shape(NamedTuple):
-    """A convolution of ResNet-18 on 32×32 images, and how often it occurs."""
+    """A convolution of a model on 32×32 images, and how often it occurs."""
 
     inputs: int
     outputs: int
@@ -58,90 +62,127 @@ class Shape(NamedTuple):
         )
 
 
-SHAPES = [
-    Shape(64, 64, 32, 3, 1, 4),
-    Shape(128, 128, 16, 3, 1, 3),
-    Shape(256, 256, 8, 3, 1, 3),
-    Shape(512, 512, 4, 3, 1, 3),
-    Shape(64, 128, 32, 3, 2, 1),
-    Shape(128, 256, 16, 3, 2, 1),
-    Shape(256, 512, 8, 3, 2, 1),
-    Shape(64, 128, 32, 1, 2, 1),
-    Shape(128, 256, 16, 1, 2, 1),
-    Shape(256, 512, 8, 1, 2, 1),
-    Shape(3, 64, 32, 3, 1, 1),
-]
+SHAPES = {
+    "resnet18": [
+        Shape(64, 64, 32, 3, 1, 4),
+        Shape(128, 128, 16, 3, 1, 3),
+        Shape(256, 256, 8, 3, 1, 3),
+        Shape(512, 512, 4, 3, 1, 3),
+        Shape(64, 128, 32, 3, 2, 1),
+        Shape(128, 256, 16, 3, 2, 1),
+        Shape(256, 512, 8, 3, 2, 1),
+        Shape(3, 64, 32, 3, 1, 1),
+        Shape(64, 128, 32, 1, 2, 1),
+        Shape(128, 256, 16, 1, 2, 1),
+        Shape(256, 512, 8, 1, 2, 1),
+    ],
+    "paper-cnn": [
+        Shape(32, 32, 32, 3, 1, 1),
+        Shape(64, 64, 16, 3, 1, 1),
+        Shape(32, 64, 16, 3, 1, 1),
+        Shape(3, 32, 32, 3, 1, 1),
+    ],
+}
 
-# rows, channels in, channels out, warps, stages; those that do not fit a shape or the device are left out.
+# rows, taps·channels in, channels out, warps, stages; those that do not fit a shape or the device are left out.
 PRODUCTS = [
+    Tile(128, 32, 32, 4, 3),
+    Tile(128, 64, 32, 4, 3),
+    Tile(256, 32, 32, 4, 3),
+    Tile(256, 64, 32, 8, 3),
+    Tile(256, 64, 32, 4, 3),
+    Tile(128, 32, 64, 4, 4),
+    Tile(128, 64, 64, 4, 3),
     Tile(128, 64, 64, 4, 4),
     Tile(128, 64, 64, 8, 3),
-    Tile(64, 64, 64, 4, 4),
+    Tile(128, 128, 64, 4, 2),
     Tile(256, 64, 64, 8, 3),
+    Tile(256, 64, 64, 4, 3),
+    Tile(64, 64, 128, 4, 4),
+    Tile(128, 64, 128, 4, 3),
     Tile(128, 64, 128, 8, 3),
     Tile(128, 64, 128, 8, 4),
-    Tile(128, 64, 128, 4, 3),
     Tile(256, 64, 128, 8, 3),
-    Tile(64, 64, 128, 4, 4),
-    Tile(128, 32, 128, 8, 4),
-    Tile(128, 32, 64, 4, 4),
-    Tile(128, 64, 256, 8, 3),
     Tile(64, 64, 256, 4, 3),
+    Tile(128, 64, 256, 8, 3),
 ]
 WEIGHTS = [
+    Tile(128, 32, 32, 4, 3),
+    Tile(256, 32, 32, 4, 3),
+    Tile(128, 64, 32, 4, 3),
+    Tile(128, 128, 32, 4, 3),
+    Tile(128, 64, 64, 4, 3),
     Tile(64, 64, 64, 4, 4),
-    Tile(64, 64, 64, 4, 3),
-    Tile(128, 64, 64, 8, 3),
-    Tile(128, 64, 64, 4, 2),
-    Tile(64, 64, 128, 4, 4),
+    Tile(64, 128, 64, 4, 3),
     Tile(64, 128, 64, 4, 4),
+    Tile(128, 128, 64, 8, 2),
+    Tile(128, 128, 64, 4, 2),
+    Tile(64, 256, 64, 8, 3),
+    Tile(64, 64, 128, 4, 4),
     Tile(64, 128, 128, 8, 3),
     Tile(64, 128, 128, 8, 4),
-    Tile(128, 128, 128, 8, 2),
     Tile(64, 128, 128, 4, 3),
-    Tile(64, 128, 256, 8, 3),
     Tile(32, 128, 128, 8, 4),
-    Tile(256, 64, 64, 8, 2),
+    Tile(64, 256, 128, 8, 3),
+    Tile(64, 128, 256, 8, 3),
 ]
-
-
-def fits(tile: Tile, inputs: int, outputs: int, kind: str, value_bytes: int) -> bool:
-    """Tell whether a tile is no wider than the shape, and its loads fit into shared memory."""
-    needed = (weight_bytes if kind == "weight" else product_bytes)(tile, value_bytes)
-    return needed <= SHARED_BYTES and tile.inputs <= max(16, inputs) and tile.outputs <= max(16, outputs)
 
 
 def candidates(shape: Shape, kind: str, value_bytes: int) -> Iterator[Tile]:
-    """Give the present tile, then the others that fit."""
+    """Give the present tile, then the others that are no wider than the shape and fit into shared memory."""
     outputs, inputs = (shape.inputs, shape.outputs) if kind == "images" else (shape.outputs, shape.inputs)
     side = shape.side if kind == "images" else shape.side_out
-    choose, others = (weight_tile, WEIGHTS) if kind == "weight" else (product_tile, PRODUCTS)
-    present = choose(BATCH * side * side, inputs, outputs, value_bytes)
+    weight = kind == "weight"
+    choose, others, needed = (
+        (weight_tile, WEIGHTS, weight_bytes) if weight else (product_tile, PRODUCTS, product_bytes)
+    )
+    present = choose(BATCH * side * side, shape.taps**2, inputs, outputs, value_bytes)
     yield present
-    yield from (t for t in others if t != present and fits(t, inputs, outputs, kind, value_bytes))
+    for tile in others:
+        narrow = max(16, outputs) >= tile.outputs >= min(64, outputs)
+        wide = tile.inputs <= max(32, shape.taps**2 * inputs)
+        if narrow and wide and needed(tile, value_bytes) <= SHARED_BYTES and tile != present:
+            yield tile
 
 
-def work_of(shape: Shape, kind: str, jobs: int, dtype: torch.dtype) -> Callable[[Tile], Tensor]:
-    """Return a function that does one convolution, or one of its gradients, with a tile."""
-    from fedteddi.learning.triton_conv import conv_product, images_product, weight_product
+class Work:
+    """One convolution, or one of its gradients, for several jobs."""
 
-    pad, taps = shape.taps // 2, (shape.taps, shape.taps)
-    made = torch.Generator(device="cuda").manual_seed(0)
+    def __init__(self, shape: Shape, kind: str, jobs: int, dtype: torch.dtype) -> None:
+        made = torch.Generator(device="cuda").manual_seed(0)
 
-    def values(*size: int) -> Tensor:
-        return torch.randn(*size, device="cuda", generator=made).to(dtype)
+        def values(*size: int) -> Tensor:
+            return torch.randn(*size, device="cuda", generator=made).to(dtype)
 
-    images = values(jobs * BATCH, shape.side, shape.side, shape.inputs)
-    back = values(jobs * BATCH, shape.side_out, shape.side_out, shape.outputs)
-    weight = values(jobs, shape.taps**2, shape.inputs, shape.outputs) / (shape.taps**2 * shape.inputs) ** 0.5
-    ways: dict[str, Callable[[Tile], Tensor]] = {
-        "forward": lambda tile: conv_product(images, weight, None, taps, shape.stride, pad, tile),
-        "images": lambda tile: images_product(
-            back, weight, (shape.side, shape.side), taps, shape.stride, pad, tile
-        ),
-        "weight": lambda tile: weight_product(images, back, jobs, taps, shape.stride, pad, tile),
-    }
-    return ways[kind]
+        self.shape, self.kind, self.jobs = shape, kind, jobs
+        self.images = values(jobs * BATCH, shape.side, shape.side, shape.inputs)
+        self.back = values(jobs * BATCH, shape.side_out, shape.side_out, shape.outputs)
+        weight = values(jobs, shape.taps**2, shape.inputs, shape.outputs)
+        self.weight = weight / (shape.taps**2 * shape.inputs) ** 0.5
+
+    def by(self, tile: Tile) -> Tensor:
+        """Do it with a tile."""
+        from fedteddi.learning.triton_conv import conv_product, images_product, weight_product
+
+        taps, stride, pad = (self.shape.taps,) * 2, self.shape.stride, self.shape.taps // 2
+        if self.kind == "forward":
+            return conv_product(self.images, self.weight, None, taps, stride, pad, tile)
+        if self.kind == "images":
+            size = (self.shape.side,) * 2
+            return images_product(self.back, self.weight, size, taps, stride, pad, tile)
+        return weight_product(self.images, self.back, self.jobs, taps, stride, pad, tile)
+
+    def expected(self) -> Tensor:
+        """Return PyTorch's answer for the last job."""
+        shape, images, back = self.shape, self.images[-BATCH:].float(), self.back[-BATCH:].float()
+        images = images.permute(0, 3, 1, 2).requires_grad_()
+        weight = self.weight[-1].float().view(shape.taps, shape.taps, shape.inputs, shape.outputs)
+        weight = weight.permute(3, 2, 0, 1).requires_grad_()
+        made = F.conv2d(images, weight, stride=shape.stride, padding=shape.taps // 2)
+        of_images, of_weight = torch.autograd.grad(made, (images, weight), back.permute(0, 3, 1, 2))
+        if self.kind == "weight":
+            return of_weight.permute(2, 3, 1, 0).reshape(self.weight.shape[1:])
+        return (made if self.kind == "forward" else of_images).detach().permute(0, 2, 3, 1)
 
 
 def milliseconds(work: Callable[[], object]) -> float:
@@ -163,33 +204,44 @@ def _event() -> Any:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
-def compare(shape: Shape, kind: str, jobs: int, dtype: torch.dtype, ends: float) -> list[dict[str, object]]:
-    """Time the tiles of one shape, print each, the best once more at the end."""
-    print(f"\n{shape}, {kind}, {jobs} jobs", flush=True)
-    work = work_of(shape, kind, jobs, dtype)
-    rows: list[dict[str, object]] = []
-    times: dict[Tile, float] = {}
-    expected, present = torch.empty(0), None
+def compile_all(shape: Shape, kind: str, jobs: int, dtype: torch.dtype) -> None:
+    """Compile the kernels of all tiles of a shape, so that Triton's cache has them."""
+    torch.set_float32_matmul_precision("high")
+    work = Work(shape, kind, jobs, dtype)
     for tile in candidates(shape, kind, dtype.itemsize):
-        if present is not None and time.monotonic() > ends:
+        try:
+            work.by(tile)
+        except Exception:  # is told when it is timed
+            continue
+
+
+def compare(work: Work, ends: float) -> list[dict[str, Any]]:
+    """Time the tiles of one shape, print each, the best once more at the end."""
+    shape, kind, jobs = work.shape, work.kind, work.jobs
+    print(f"\n{shape}, {kind}, {jobs} jobs", flush=True)
+    expected = work.expected()
+    rows: list[dict[str, Any]] = []
+    for tile in candidates(shape, kind, work.images.element_size()):
+        if rows and time.monotonic() > ends:
             break
         try:
-            found = work(tile)
-            ms = milliseconds(lambda tile=tile: work(tile))  # type: ignore[misc]
+            found = work.by(tile)
+            own = found[-1] if kind == "weight" else found[-BATCH:]
+            off = float((own.float() - expected).norm() / expected.norm())
+            ms = milliseconds(lambda tile=tile: work.by(tile))  # type: ignore[misc]
         except Exception as error:  # a tile that this device or this Triton does not take: say so, go on
             print(f"   {told(tile)}   does not run: {type(error).__name__} {str(error)[:60]}", flush=True)
             continue
-        expected, present = (found, tile) if present is None else (expected, present)
-        off = float((found - expected).float().norm() / expected.float().norm())
-        if off > 0.01:
+        if not off < WRONG:
             print(f"   {told(tile)}   WRONG by {off:.0%}", flush=True)
             continue
-        times[tile] = ms
-        print(f"   {line(tile, ms, times[present], shape.flop * jobs)}", flush=True)
-        rows.append({"shape": str(shape), "kind": kind, "jobs": jobs, "tile": tile, "ms": ms})
-    if times and present is not None:
-        best = min(times, key=times.__getitem__)
-        print(f"=> {line(best, times[best], times[present], shape.flop * jobs)}   best", flush=True)
+        rows.append(
+            {"shape": str(shape), "kind": kind, "jobs": jobs, "tile": tile, "ms": ms, "times": shape.times}
+        )
+        print(f"   {line(tile, ms, rows[0]['ms'], shape.flop * jobs)}", flush=True)
+    if rows:
+        best = min(rows, key=lambda row: row["ms"])
+        print(f"=> {line(best['tile'], best['ms'], rows[0]['ms'], shape.flop * jobs)}   best", flush=True)
     return rows
 
 
@@ -205,34 +257,56 @@ def line(tile: Tile, ms: float, present_ms: float, flop: float) -> str:
     return f"{told(tile)} {ms:9.4f} ms {flop / ms / 1e9:7.1f} TFLOP/s {present_ms / ms:6.2f}×"
 
 
+DTYPES = {"bf16": torch.bfloat16, "tf32": torch.float32}
+
+
 def main() -> None:
     """Print the tables until time is up, and write them as JSON if asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seconds", type=float, default=300, help="stop after the tile under way then")
-    parser.add_argument("--jobs", type=int, nargs="*", default=[16, 64])
-    parser.add_argument("--precision", choices=["bf16", "tf32"], default="bf16")
+    parser.add_argument("--model", choices=list(SHAPES), default="resnet18")
+    parser.add_argument("--jobs", type=int, default=16)
+    parser.add_argument("--precision", choices=list(DTYPES), default="bf16")
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
-    parser.add_argument(
-        "--shapes", type=int, nargs="*", default=list(range(len(SHAPES))), help="by place in SHAPES"
-    )
+    parser.add_argument("--shapes", type=int, nargs="*", default=None, help="by place in SHAPES of the model")
+    parser.add_argument("--workers", type=int, default=1, help="processes that compile beforehand")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here too")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("no CUDA device here: tiles can be timed on a GPU only")
     torch.set_float32_matmul_precision("high")
-    dtype = torch.bfloat16 if options.precision == "bf16" else torch.float32
     ends, found = time.monotonic() + options.seconds, []
-    print(f"{torch.cuda.get_device_name()}, {options.precision}, batches of {BATCH}")
-    for place in options.shapes:
-        for kind in options.kinds:
-            for jobs in options.jobs:
-                if time.monotonic() > ends:
-                    continue
-                found += compare(SHAPES[place], kind, jobs, dtype, ends)
-                if options.json is not None:  # after each, in case the machine goes
-                    options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    if time.monotonic() > ends:
-        print(f"\nstopped after {options.seconds:.0f} s: --shapes and --kinds choose what is left")
+    shapes = SHAPES[options.model]
+    asked = [
+        (place, kind)
+        for place in options.shapes or range(len(shapes))
+        for kind in options.kinds
+        if kind != "images" or shapes[place].inputs > 3  # nobody asks for the gradient of the data
+    ]
+    print(
+        f"{torch.cuda.get_device_name()}, {options.model}, {options.precision}, batches of {BATCH}",
+        flush=True,
+    )
+    if options.workers > 1:
+        dtype = DTYPES[options.precision]
+        tasks = [(shapes[place], kind, options.jobs, dtype) for place, kind in asked]
+        with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+            pool.starmap(compile_all, tasks, chunksize=1)
+    present_ms = best_ms = 0.0
+    for place, kind in asked:
+        if time.monotonic() > ends:
+            print(f"\nstopped after {options.seconds:.0f} s: --shapes and --kinds choose what is left")
+            break
+        rows = compare(Work(shapes[place], kind, options.jobs, DTYPES[options.precision]), ends)
+        found += rows
+        present_ms += rows[0]["ms"] * rows[0]["times"]
+        best_ms += min(row["ms"] for row in rows) * rows[0]["times"]
+        if options.json is not None:  # after each, in case the machine goes
+            options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(
+        f"\nall that was timed, in ms a client-step: present {present_ms / options.jobs:.4f},"
+        f" best {best_ms / options.jobs:.4f}"
+    )
 
 
 if __name__ == "__main__":

@@ -38,9 +38,10 @@ CONVOLUTIONS = [
     (2, 2, 7, 5, 6, 3, 1, 0),  # no padding
     (1, 40, 16, 4, 4, 3, 1, 1),  # pixels enough for several parts
     (1, 1, 4, 80, 72, 3, 1, 1),  # more channels than a block
+    (2, 1, 5, 64, 32, 3, 1, 1),  # a block of channels belongs to one tap, or several taps to a block
 ]
 TILES = [Tile(64, 16, 32, 8, 2), Tile(16, 32, 16, 4, 4), Tile(256, 64, 128, 8, 3)]
-TILED = [(2, 2, 9, 20, 24, 3, 2, 1), (1, 1, 4, 80, 72, 3, 1, 1)]
+TILED = [(2, 2, 9, 20, 24, 3, 2, 1), (1, 1, 4, 80, 72, 3, 1, 1), (2, 1, 5, 64, 32, 3, 2, 1)]
 NORMS = [(6, 16, 8), (1, 8, 8), (20, 32, 4), (5, 64, 8)]  # side, channels, groups
 
 
@@ -54,8 +55,7 @@ def convolution(
     images = torch.randn(jobs * b, side, side, channels, requires_grad=True)
     weight = torch.randn(jobs, outputs, channels, taps, taps, requires_grad=True)
     bias = torch.randn(jobs, outputs, requires_grad=True) if biased else None
-    laid = weight.permute(0, 3, 4, 2, 1).reshape(jobs, taps * taps, channels, outputs).contiguous()
-    found = stacked_conv(images, laid, bias, taps, taps, stride, pad)
+    found = stacked_conv(images, weight, bias, stride, pad)
     parts = []
     for job in range(jobs):
         own = images[job * b : (job + 1) * b].permute(0, 3, 1, 2)

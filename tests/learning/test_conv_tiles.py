@@ -22,11 +22,11 @@ def test_tiles_are_valid(
     for pixels in (1, 16, 512, 32768):
         for inputs in CHANNELS:
             for outputs in CHANNELS:
-                tile = choose(pixels, inputs, outputs, value_bytes)
+                tile = choose(pixels, 9, inputs, outputs, value_bytes)
                 for side in tile[:3]:
                     assert side >= 16
                     assert side & (side - 1) == 0
-                assert tile.inputs < max(17, 2 * inputs)
+                assert tile.inputs < max(17, 2 * 9 * inputs)
                 assert tile.outputs < max(17, 2 * outputs)
                 assert tile.warps in (1, 2, 4, 8)
                 assert 1 <= tile.stages <= 6

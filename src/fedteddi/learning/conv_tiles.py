@@ -6,13 +6,13 @@
 from typing import NamedTuple
 
 SMALLEST = 16  # of what matrix units take
-WIDEST = 64  # channels at a time
-ROWS = 128  # pixels at a time
+WIDE = 128  # channels or pixels at a time that are not summed over
+DEEP = 64  # that are
 SHARED_BYTES = 227 * 1024  # that a program may have: H100 and H200
 
 
 class Tile(NamedTuple):
-    """Powers of two, at least 16: pixels, channels in and out; then warps that share it, and loads under way."""
+    """Pixels, taps·channels in, channels out: powers of two from 16; warps that share it, and loads under way."""
 
     rows: int
     inputs: int
@@ -21,15 +21,17 @@ class Tile(NamedTuple):
     stages: int = 3
 
 
-def product_tile(pixels: int, inputs: int, outputs: int, value_bytes: int) -> Tile:
-    """Return the tile of [pixels, inputs] @ [inputs, outputs] for every tap: a convolution, or its images' gradient."""
-    tile = Tile(_fitting(pixels, ROWS), _fitting(inputs, WIDEST), _fitting(outputs, WIDEST))
+def product_tile(pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int) -> Tile:
+    """Return the tile of [pixels, taps·inputs] @ [taps·inputs, outputs]: a convolution, or its images' gradient."""
+    rows, wide = _fitting(pixels, WIDE), _fitting(outputs, WIDE)
+    tile = Tile(rows, _fitting(taps * inputs, DEEP), wide, _warps(rows * wide))
     return _with_room(tile, product_bytes(tile, value_bytes))
 
 
-def weight_tile(pixels: int, inputs: int, outputs: int, value_bytes: int) -> Tile:
-    """Return the tile of [inputs, pixels] @ [pixels, outputs] for every tap: the weights' gradient."""
-    tile = Tile(_fitting(pixels, ROWS), _fitting(inputs, WIDEST), _fitting(outputs, WIDEST))
+def weight_tile(pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int) -> Tile:
+    """Return the tile of [taps·inputs, pixels] @ [pixels, outputs]: the weights' gradient."""
+    deep, wide = _fitting(taps * inputs, WIDE), _fitting(outputs, WIDE)
+    tile = Tile(_fitting(pixels, DEEP), deep, wide, _warps(deep * wide))
     return _with_room(tile, weight_bytes(tile, value_bytes))
 
 
@@ -46,6 +48,11 @@ def weight_bytes(tile: Tile, value_bytes: int) -> int:
 def _fitting(number: int, most: int) -> int:
     """Return the power of two that holds so many, or the most that go at a time."""
     return max(SMALLEST, min(most, 1 << (number - 1).bit_length()))
+
+
+def _warps(sums: int) -> int:
+    """Return how many warps share so many sums, which they hold in registers."""
+    return 8 if sums >= WIDE * WIDE else 4
 
 
 def _with_room(tile: Tile, needed: int) -> Tile:

@@ -80,9 +80,8 @@ class StackedConv2d(nn.Module):
         """Map [jobs·b, in, H, W] to [jobs·b, out, H', W']."""
         jobs, channels, _, height, width = self.weight.shape
         if self.kernel is not None and on_gpu(images):
-            weight = self.weight.permute(0, 3, 4, 2, 1).reshape(jobs, height * width, -1, channels)
-            seen, geometry = images.permute(0, 2, 3, 1).contiguous(), (self.stride[0], self.padding[0])
-            made = self.kernel(seen, weight.contiguous(), self.bias, height, width, *geometry)
+            seen = images.permute(0, 2, 3, 1).contiguous()
+            made = self.kernel(seen, self.weight, self.bias, self.stride[0], self.padding[0])
             return made.permute(0, 3, 1, 2)
         columns = self._columns(images.permute(0, 2, 3, 1), height, width)  # [jobs·b, H', W', k²·in]
         weight = self.weight.to(images.dtype).permute(0, 3, 4, 2, 1).reshape(jobs, -1, channels)

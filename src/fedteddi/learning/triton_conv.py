@@ -1,8 +1,8 @@
 """Convolutions of many jobs with each its own kernel, as matrix products that never write the shifted copies down.
 
 Three kernels for a GPU's matrix units: forward, gradient of the images, gradient of the weights. Images are
-[jobs·b, H, W, channels], weights [jobs, taps, in, out] in single precision, rounded to the images' type on the way in.
-A tap is one position of the convolution's window.
+[jobs·b, H, W, channels], weights [jobs, taps, in, out], rounded to the images' type. A tap is one position of the
+convolution's window.
 """
 
 import torch
@@ -19,52 +19,63 @@ ENOUGH_PROGRAMS = 2048  # to keep a large device busy
 def _gathered_product(
     source, weight, bias, target, images,
     height: tl.constexpr, width: tl.constexpr, high: tl.constexpr, wide: tl.constexpr,
-    C: tl.constexpr, O: tl.constexpr, TAPS_DOWN: tl.constexpr, TAPS_ACROSS: tl.constexpr,
+    C: tl.constexpr, O: tl.constexpr, TAPS: tl.constexpr, TAPS_ACROSS: tl.constexpr,
     STRIDE: tl.constexpr, PAD: tl.constexpr, BACKWARD: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, BC: tl.constexpr, BO: tl.constexpr,
 ):  # fmt: skip
     """target[pixel, o] = Σ_taps Σ_c source[pixel moved by the tap, c] · weight[tap, c, o] of each job.
 
-    Backward, pixels move the other way, weights are read transposed, and a stride leaves holes.
+    Backward, pixels move the other way, weights are read transposed, and a stride leaves holes. Taps and channels are
+    one long dimension, so that a block of it may hold several taps where channels are few.
     """
     job = tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     out = tl.program_id(1) * BO + tl.arange(0, BO)
     image = row // (high * wide)
-    y = (row % (high * wide)) // wide
-    x = row % wide
+    y = ((row % (high * wide)) // wide)[:, None]
+    x = (row % wide)[:, None]
     there = row < images * high * wide
-    first = (job * images + image) * height
+    # Offsets inside an image or a job's weights take 32 bits, all before them 64.
+    own = source + ((job * images + image) * (height * width * C))[:, None]
+    weight += job * (TAPS * C * O)
     total = tl.zeros((ROWS, BO), dtype=tl.float32)
-    for tap in range(TAPS_DOWN * TAPS_ACROSS):
+    for step in range((TAPS * C + BC - 1) // BC):
+        if C % BC == 0:  # all of one tap: little to reckon
+            tap = step // (C // BC)
+            c = step % (C // BC) * BC + tl.arange(0, BC)[None, :]
+        else:
+            tap = (step * BC + tl.arange(0, BC)[None, :]) // C
+            c = (step * BC + tl.arange(0, BC)[None, :]) % C
         if BACKWARD:
             down = y + PAD - tap // TAPS_ACROSS
             across = x + PAD - tap % TAPS_ACROSS
-            fits = there & (down >= 0) & (across >= 0) & (down % STRIDE == 0) & (across % STRIDE == 0)
+            fits = (
+                there[:, None] & (down >= 0) & (across >= 0) & (down % STRIDE == 0) & (across % STRIDE == 0)
+            )
             down = down // STRIDE
             across = across // STRIDE
         else:
             down = y * STRIDE - PAD + tap // TAPS_ACROSS
             across = x * STRIDE - PAD + tap % TAPS_ACROSS
-            fits = there & (down >= 0) & (across >= 0)
+            fits = there[:, None] & (down >= 0) & (across >= 0)
         fits = fits & (down < height) & (across < width)
-        pixel = ((first + down) * width + across) * C
-        for start in range(0, C, BC):
-            c = start + tl.arange(0, BC)
-            seen = tl.load(
-                source + pixel[:, None] + c[None, :], mask=fits[:, None] & (c < C)[None, :], other=0.0
-            )
-            if BACKWARD:  # weight is [jobs, taps, O, C] to this kernel
-                place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * O + out[None, :]) * C + c[:, None]
-            else:
-                place = ((job * TAPS_DOWN * TAPS_ACROSS + tap) * C + c[:, None]) * O + out[None, :]
-            w = tl.load(weight + place, mask=(c < C)[:, None] & (out < O)[None, :], other=0.0)
-            total = tl.dot(seen, w.to(seen.dtype), total, input_precision=PRECISION)
+        if C % BC != 0:
+            fits = fits & (tap < TAPS)
+        seen = tl.load(own + (down * width + across) * C + c, mask=fits, other=0.0)
+        k = step * BC + tl.arange(0, BC)[:, None]
+        if not BACKWARD:
+            place = k * O + out[None, :]
+        elif C % BC == 0:  # weight is [jobs, taps, O, C] to this kernel
+            place = (tap * O + out[None, :]) * C + step % (C // BC) * BC + tl.arange(0, BC)[:, None]
+        else:
+            place = (k // C * O + out[None, :]) * C + k % C
+        w = tl.load(weight + place, mask=(k < TAPS * C) & (out < O)[None, :], other=0.0)
+        total = tl.dot(seen, w, total, input_precision=PRECISION)
     if BIAS:
         total += tl.load(bias + job * O + out, mask=out < O, other=0.0)[None, :]
-    where = ((job * images + image) * high + y) * wide + x
+    where = (job * images * high * wide + row) * O
     tl.store(
-        target + where[:, None] * O + out[None, :],
+        target + where[:, None] + out[None, :],
         total.to(target.dtype.element_ty),
         mask=there[:, None] & (out < O)[None, :],
     )
@@ -74,37 +85,45 @@ def _gathered_product(
 def _weight_product(
     source, back, target, images, jobs, rows_each,
     height: tl.constexpr, width: tl.constexpr, high: tl.constexpr, wide: tl.constexpr,
-    C: tl.constexpr, O: tl.constexpr, TAPS_ACROSS: tl.constexpr, TAPS: tl.constexpr,
+    C: tl.constexpr, O: tl.constexpr, TAPS: tl.constexpr, TAPS_ACROSS: tl.constexpr,
     STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, BC: tl.constexpr, BO: tl.constexpr,
 ):  # fmt: skip
     """target[tap, c, o] = Σ_pixels source[pixel moved by the tap, c] · back[pixel, o] of each job.
 
-    The pixels are cut into parts of rows_each, one program and one sum each: few jobs would not fill the device.
+    The pixels are cut into parts of rows_each, one program and one sum each: few jobs would not fill the device. Taps
+    and channels are one long dimension here too.
     """
     job = tl.program_id(2).to(tl.int64)
-    tap = tl.program_id(0) % TAPS
-    part = tl.program_id(0) // TAPS
-    blocks = tl.cdiv(O, BO)
-    c = (tl.program_id(1) // blocks) * BC + tl.arange(0, BC)
-    out = (tl.program_id(1) % blocks) * BO + tl.arange(0, BO)
+    part = tl.program_id(1)
+    block = tl.program_id(0) // tl.cdiv(O, BO)
+    out = tl.program_id(0) % tl.cdiv(O, BO) * BO + tl.arange(0, BO)
+    if C % BC == 0:
+        tap = block // (C // BC)
+        c = block % (C // BC) * BC + tl.arange(0, BC)[None, :]
+    else:
+        tap = (block * BC + tl.arange(0, BC)[None, :]) // C
+        c = (block * BC + tl.arange(0, BC)[None, :]) % C
     total = tl.zeros((BC, BO), dtype=tl.float32)
     pixels = images * high * wide
     for start in range(0, rows_each, ROWS):
         row = part * rows_each + start + tl.arange(0, ROWS)
-        image = row // (high * wide)
-        down = (row % (high * wide)) // wide * STRIDE - PAD + tap // TAPS_ACROSS
-        across = row % wide * STRIDE - PAD + tap % TAPS_ACROSS
-        fits = (row < pixels) & (down >= 0) & (across >= 0) & (down < height) & (across < width)
-        pixel = (((job * images + image) * height + down) * width + across) * C
-        seen = tl.load(source + pixel[:, None] + c[None, :], mask=fits[:, None] & (c < C)[None, :], other=0.0)
-        where = (job * pixels + row) * O
+        own = source + ((job * images + row // (high * wide)) * (height * width * C))[:, None]
+        down = ((row % (high * wide)) // wide * STRIDE - PAD)[:, None] + tap // TAPS_ACROSS
+        across = (row % wide * STRIDE - PAD)[:, None] + tap % TAPS_ACROSS
+        fits = (row < pixels)[:, None] & (down >= 0) & (across >= 0) & (down < height) & (across < width)
+        if C % BC != 0:
+            fits = fits & (tap < TAPS)
+        seen = tl.load(own + (down * width + across) * C + c, mask=fits, other=0.0)
         g = tl.load(
-            back + where[:, None] + out[None, :], mask=(row < pixels)[:, None] & (out < O)[None, :], other=0.0
+            back + ((job * pixels + row) * O)[:, None] + out[None, :],
+            mask=(row < pixels)[:, None] & (out < O)[None, :],
+            other=0.0,
         )
         total = tl.dot(tl.trans(seen), g, total, input_precision=PRECISION)
-    place = (((part * jobs + job) * TAPS + tap) * C + c[:, None]) * O + out[None, :]
-    tl.store(target + place, total, mask=(c < C)[:, None] & (out < O)[None, :])
+    k = block * BC + tl.arange(0, BC)
+    place = ((part * jobs + job) * TAPS * C + k[:, None]) * O + out[None, :]
+    tl.store(target + place, total, mask=(k < TAPS * C)[:, None] & (out < O)[None, :])
 
 
 def _precision() -> str:
@@ -127,11 +146,11 @@ def conv_product(
     high, wide = _size(height, taps[0], stride, pad), _size(width, taps[1], stride, pad)
     found = images.new_empty(number, high, wide, outputs)
     b = number // jobs
-    tile = tile or product_tile(b * high * wide, channels, outputs, images.element_size())
+    tile = tile or product_tile(b * high * wide, taps[0] * taps[1], channels, outputs, images.element_size())
     grid = (triton.cdiv(b * high * wide, tile.rows), triton.cdiv(outputs, tile.outputs), jobs)
     _gathered_product[grid](
         images, weight, weight if bias is None else bias, found, b, height, width, high, wide,
-        channels, outputs, *taps, stride, pad, False, bias is not None, _precision(),
+        channels, outputs, taps[0] * taps[1], taps[1], stride, pad, False, bias is not None, _precision(),
         tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     return found
@@ -151,11 +170,11 @@ def images_product(
     number, high, wide, _ = back.shape
     found = back.new_empty(number, *size, channels)
     b, pixels = number // jobs, number // jobs * size[0] * size[1]
-    tile = tile or product_tile(pixels, outputs, channels, back.element_size())
+    tile = tile or product_tile(pixels, taps[0] * taps[1], outputs, channels, back.element_size())
     grid = (triton.cdiv(pixels, tile.rows), triton.cdiv(channels, tile.outputs), jobs)
     _gathered_product[grid](
         back, weight, weight, found, b, high, wide, *size,
-        outputs, channels, *taps, stride, pad, True, False, _precision(),
+        outputs, channels, taps[0] * taps[1], taps[1], stride, pad, True, False, _precision(),
         tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     return found
@@ -174,46 +193,41 @@ def weight_product(
     number, height, width, channels = images.shape
     _, high, wide, outputs = back.shape
     every, pixels = taps[0] * taps[1], number // jobs * high * wide
-    tile = tile or weight_tile(pixels, channels, outputs, images.element_size())
-    blocks = triton.cdiv(channels, tile.inputs) * triton.cdiv(outputs, tile.outputs)
-    parts = max(1, min(ENOUGH_PROGRAMS // (every * blocks * jobs), pixels // (8 * tile.rows)))
+    tile = tile or weight_tile(pixels, every, channels, outputs, images.element_size())
+    blocks = triton.cdiv(every * channels, tile.inputs) * triton.cdiv(outputs, tile.outputs)
+    parts = max(1, min(ENOUGH_PROGRAMS // (blocks * jobs), pixels // (8 * tile.rows)))
     rows_each = triton.cdiv(triton.cdiv(pixels, parts), tile.rows) * tile.rows
     parts = triton.cdiv(pixels, rows_each)
     found = torch.empty(parts, jobs, every, channels, outputs, device=images.device)
-    _weight_product[(every * parts, blocks, jobs)](
+    _weight_product[(blocks, parts, jobs)](
         images, back, found, number // jobs, jobs, rows_each, height, width, high, wide,
-        channels, outputs, taps[1], every, stride, pad, _precision(),
+        channels, outputs, every, taps[1], stride, pad, _precision(),
         tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     return found.sum(dim=0) if parts > 1 else found.squeeze(0)
 
 
+def stacked_conv(images: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pad: int) -> Tensor:
+    """Return [jobs·b, H, W, in] convolved with [jobs, out, in, taps down, across], plus a bias [jobs, out]."""
+    # What matrix units read is laid out and rounded once here; in the kernel, each tile would take a detour.
+    laid = weight.detach().permute(0, 3, 4, 2, 1).to(images.dtype).contiguous()
+    found: Tensor = _stacked_conv(images, weight, laid, bias, stride, pad)
+    return found
+
+
 @torch.library.custom_op("fedteddi::stacked_conv", mutates_args=())
-def stacked_conv(
-    images: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    taps_down: int,
-    taps_across: int,
-    stride: int,
-    pad: int,
+def _stacked_conv(
+    images: Tensor, weight: Tensor, laid: Tensor, bias: Tensor | None, stride: int, pad: int
 ) -> Tensor:
-    """Return [jobs·b, H, W, in] convolved with [jobs, taps, in, out], plus [jobs, out]: [jobs·b, H', W', out]."""
-    return conv_product(images, weight, bias, (taps_down, taps_across), stride, pad)
+    """As above; `weight` itself is there to have a gradient, `laid` is [jobs, down, across, in, out]."""
+    taps = (laid.shape[1], laid.shape[2])
+    return conv_product(images, laid.flatten(1, 2), bias, taps, stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_images", mutates_args=())
-def _images_gradient(
-    back: Tensor,
-    weight: Tensor,
-    height: int,
-    width: int,
-    taps_down: int,
-    taps_across: int,
-    stride: int,
-    pad: int,
-) -> Tensor:
-    return images_product(back, weight, (height, width), (taps_down, taps_across), stride, pad)
+def _images_gradient(back: Tensor, laid: Tensor, height: int, width: int, stride: int, pad: int) -> Tensor:
+    taps = (laid.shape[1], laid.shape[2])
+    return images_product(back, laid.flatten(1, 2), (height, width), taps, stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_weight", mutates_args=())
@@ -228,18 +242,15 @@ def _size(length: int, taps: int, stride: int, pad: int) -> int:
     return (length + 2 * pad - taps) // stride + 1
 
 
-@stacked_conv.register_fake
-def _(images, weight, bias, taps_down, taps_across, stride, pad):
-    high, wide = (
-        _size(images.shape[1], taps_down, stride, pad),
-        _size(images.shape[2], taps_across, stride, pad),
-    )
-    return images.new_empty(images.shape[0], high, wide, weight.shape[3])
+@_stacked_conv.register_fake
+def _(images, weight, laid, bias, stride, pad):
+    high, wide = (_size(images.shape[1 + i], laid.shape[1 + i], stride, pad) for i in (0, 1))
+    return images.new_empty(images.shape[0], high, wide, laid.shape[4])
 
 
 @_images_gradient.register_fake
-def _(back, weight, height, width, taps_down, taps_across, stride, pad):
-    return back.new_empty(back.shape[0], height, width, weight.shape[2])
+def _(back, laid, height, width, stride, pad):
+    return back.new_empty(back.shape[0], height, width, laid.shape[3])
 
 
 @weight_gradient.register_fake
@@ -249,22 +260,24 @@ def _(images, back, jobs, taps_down, taps_across, stride, pad):
 
 
 def _remember(ctx, inputs, output):
-    images, weight, bias, *ctx.geometry = inputs
+    images, _, laid, bias, ctx.stride, ctx.pad = inputs
     ctx.biased = bias is not None
-    ctx.save_for_backward(images, weight)
+    ctx.save_for_backward(images, laid)
 
 
 def _backward(ctx, back):
-    images, weight = ctx.saved_tensors
+    images, laid = ctx.saved_tensors
     back = back.contiguous()
+    jobs, down, across, channels, outputs = laid.shape
     of_images = of_weight = of_bias = None
     if ctx.needs_input_grad[0]:
-        of_images = _images_gradient(back, weight, images.shape[1], images.shape[2], *ctx.geometry)
+        of_images = _images_gradient(back, laid, images.shape[1], images.shape[2], ctx.stride, ctx.pad)
     if ctx.needs_input_grad[1]:
-        of_weight = weight_gradient(images, back, weight.shape[0], *ctx.geometry)
-    if ctx.biased and ctx.needs_input_grad[2]:
-        of_bias = back.view(len(weight), -1, back.shape[3]).sum(dim=1, dtype=torch.float32)
-    return of_images, of_weight, of_bias, None, None, None, None
+        found = weight_gradient(images, back, jobs, down, across, ctx.stride, ctx.pad)
+        of_weight = found.view(jobs, down, across, channels, outputs).permute(0, 4, 3, 1, 2)
+    if ctx.biased and ctx.needs_input_grad[3]:
+        of_bias = back.view(jobs, -1, outputs).sum(dim=1, dtype=torch.float32)
+    return of_images, of_weight, None, of_bias, None, None
 
 
-stacked_conv.register_autograd(_backward, setup_context=_remember)
+_stacked_conv.register_autograd(_backward, setup_context=_remember)
