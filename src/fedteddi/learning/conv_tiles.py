@@ -6,8 +6,6 @@
 from typing import NamedTuple
 
 SMALLEST = 16  # of what matrix units take
-WIDE = 128  # channels or pixels at a time that are not summed over
-DEEP = 64  # that are
 SHARED_BYTES = 227 * 1024  # that a program may have: H100 and H200
 
 
@@ -23,15 +21,18 @@ class Tile(NamedTuple):
 
 def product_tile(pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int) -> Tile:
     """Return the tile of [pixels, taps·inputs] @ [taps·inputs, outputs]: a convolution, or its images' gradient."""
-    rows, wide = _fitting(pixels, WIDE), _fitting(outputs, WIDE)
-    tile = Tile(rows, _fitting(taps * inputs, DEEP), wide, _warps(rows * wide))
+    rows, wide = _fitting(pixels, 128), _fitting(outputs, 256)
+    # A block that holds several taps reckons a place for every value, which pays only where channels are very few.
+    deep = _fitting(inputs if inputs >= 32 else taps * inputs, 64)
+    tile = Tile(rows, deep, wide, warps=8 if wide >= 128 else 4)
     return _with_room(tile, product_bytes(tile, value_bytes))
 
 
 def weight_tile(pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int) -> Tile:
     """Return the tile of [taps·inputs, pixels] @ [pixels, outputs]: the weights' gradient."""
-    deep, wide = _fitting(taps * inputs, WIDE), _fitting(outputs, WIDE)
-    tile = Tile(_fitting(pixels, DEEP), deep, wide, _warps(deep * wide))
+    wide = _fitting(outputs, 128)
+    deep = _fitting(taps * inputs, 64 if pixels >= 1024 else 128)
+    tile = Tile(_fitting(pixels, 128 if wide <= 32 else 64), deep, wide, stages=4 if deep == 64 <= wide else 3)
     return _with_room(tile, weight_bytes(tile, value_bytes))
 
 
@@ -48,11 +49,6 @@ def weight_bytes(tile: Tile, value_bytes: int) -> int:
 def _fitting(number: int, most: int) -> int:
     """Return the power of two that holds so many, or the most that go at a time."""
     return max(SMALLEST, min(most, 1 << (number - 1).bit_length()))
-
-
-def _warps(sums: int) -> int:
-    """Return how many warps share so many sums, which they hold in registers."""
-    return 8 if sums >= WIDE * WIDE else 4
 
 
 def _with_room(tile: Tile, needed: int) -> Tile:
