@@ -86,6 +86,8 @@ CIFAR100 = Reproduction(
 PLUS = "fedteddi-plus"
 # All rules of the paper, and those that search also with the better search.
 OTHERS = ("fedteddi", *RIVALS, "fedteddi[search=refined]", "fedcgd[search=refined]")
+AS_THEY_ARE = """\
+The rows about the paper's rules as they are, without the better search, were added after the runs."""
 CELLS = """\
 A *cell* is a deadline, an accuracy and a target. It is *won* if fedteddi-plus needs fewer rounds than every other
 rule, in the mean over the seeds that all of them have; *clearly*, if the 95 % intervals of the differences from each
@@ -94,16 +96,19 @@ claim holds if every cell that can be won is won clearly, and does not hold if o
 UNTOUCHED = f"""\
 {CELLS}
 The targets were fixed before fedteddi-plus was developed, on seeds 0 and 1 only; nothing was decided on the seeds
-here."""
+here. {AS_THEY_ARE}"""
 
 
 def _report(base: Reproduction, others: tuple[str, ...], **changes: Any) -> Reproduction:
     """Return a study of fedteddi-plus against others that is like another study but for `changes`."""
     targets = changes.get("targets", base.targets)
+    # What the better search adds to the paper's rules is not theirs: they are judged as they are, too.
+    as_they_are = FewestRounds(PLUS, ("fedteddi", *RIVALS), targets, whom="every rule of the paper as it is")
+    claims = (as_they_are,) if others == OTHERS else ()
     own: dict[str, Any] = {
         "of_experiment": base.experiment,
         "schedulers": (PLUS, *others),
-        "claims": (FewestRounds(PLUS, others, targets),),
+        "claims": (FewestRounds(PLUS, others, targets), *claims),
         "ours": PLUS,
         "heading": "The claim",
     }
@@ -138,7 +143,7 @@ PLUS_FASHION = _report(
     notes=f"""\
 {CELLS}
 fedteddi-plus was developed on CIFAR-10, and nothing was decided on this experiment. The targets are those of the
-table in the README's first run; they were set after the rule, before these runs.""",
+table in the README's first run; they were set after the rule, before these runs. {AS_THEY_ARE}""",
 )
 ABLATION_NOTES = """\
 One part of fedteddi-plus is changed at a time: the sum of absolute gaps in place of the Euclidean distance, the

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fedteddi.results.cells import FewestRounds, cells, cells_in_short, cells_table
+from fedteddi.results.cells import FewestRounds, cells, cells_in_short, cells_table, short_cells_table
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.results.tables import Targets
 from made_study import made_run
@@ -124,3 +124,26 @@ def test_rules_without_a_common_seed_are_not_compared() -> None:
     claim = FewestRounds("ours", ("random",), TARGETS)
     found = {row.findings[0].full for row in claim.judge(Study(tuple(runs)), (1.2,))}
     assert found == {"the rules share no seed"}
+
+
+def test_a_claim_about_some_rules_does_not_look_at_others() -> None:
+    runs = study(ours=[10, 10], random=[15, 15], fed_cbs=[5, 5])
+    (one, other) = FewestRounds("ours", ("random",), TARGETS, whom="random as it is").judge(runs, (1.2,))
+    assert one.claim == other.claim == "ours needs fewer rounds than random as it is"
+    assert one.verdict == other.verdict == "holds"
+    assert one.schedulers == ("ours", "random")
+    assert {
+        row.verdict for row in FewestRounds("ours", ("random", "fed-cbs"), TARGETS).judge(runs, (1.2,))
+    } == {"does not hold"}
+
+
+def test_cells_in_a_row_for_each_accuracy() -> None:
+    won = short_cells_table(cells(study(ours=[5, 15], random=[10, 20]), "ours", TARGETS))
+    assert list(won["accuracy"]) == ["balanced", "global"]
+    assert set(won["rounds to each target, against the best other rule"]) == {
+        "50%: **10 ± 7** against random, 15 ± 7"
+    }
+    lost = short_cells_table(cells(study(ours=[10, 20], random=[5, 15]), "ours", TARGETS))
+    assert set(lost["rounds to each target, against the best other rule"]) == {
+        "50%: 15 ± 7 against random, 10 ± 7"
+    }

@@ -32,7 +32,9 @@ def weight_tile(pixels: int, taps: int, inputs: int, outputs: int, value_bytes: 
     """Return the tile of [taps·inputs, pixels] @ [pixels, outputs]: the weights' gradient."""
     wide = _fitting(outputs, 128)
     deep = _fitting(taps * inputs, 64 if pixels >= 1024 else 128)
-    tile = Tile(_fitting(pixels, 128 if wide <= 32 else 64), deep, wide, stages=4 if deep == 64 <= wide else 3)
+    tile = Tile(
+        _fitting(pixels, 128 if wide <= 32 else 64), deep, wide, stages=4 if deep == 64 <= wide else 3
+    )
     return _with_room(tile, weight_bytes(tile, value_bytes))
 
 

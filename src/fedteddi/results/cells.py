@@ -87,6 +87,7 @@ class FewestRounds:
     ours: str
     others: tuple[str, ...]
     targets: Targets
+    whom: str = "every other rule"  # the others in words
 
     def judge(self, study: Study, deadlines_s: tuple[float, ...]) -> list[Judged]:
         """Count the cells that are won, and name those that are not; without runs of some rule, nothing is decided."""
@@ -97,7 +98,8 @@ class FewestRounds:
             for rule in rules
             if not any(run.finished for run in study.of(rule, deadline_s))
         ]
-        every = cells(study, self.ours, self.targets)
+        asked = Study(tuple(run for run in study.runs if run.scheduler in rules))
+        every = cells(asked, self.ours, self.targets)
         found = []
         for accuracy in ACCURACIES:
             own = [cell for cell in every if cell.accuracy == accuracy]
@@ -106,7 +108,7 @@ class FewestRounds:
                 more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
                 text = f"no runs of {missing[0]}{more}" + (f"; so far {text}" if own else "")
             verdict: Verdict = "cannot be judged" if missing else _verdict(own)
-            claim = f"{self.ours} needs fewer rounds than every other rule"
+            claim = f"{self.ours} needs fewer rounds than {self.whom}"
             found.append(Judged(claim, accuracy, "–", (Finding(verdict, text, text),), rules, deadlines_s))
         return found
 
@@ -142,6 +144,25 @@ def cells_table(found: list[Cell]) -> pd.DataFrame:
     if len(found) and len({cell.frame for cell in found}) == 1:
         table = table.drop(columns="frame")
     return table
+
+
+def short_cells_table(found: list[Cell]) -> pd.DataFrame:
+    """Return the contested cells, a row for each deadline and accuracy; what is won is bold in Markdown."""
+    rows: dict[tuple[int, float, str], list[str]] = {}
+    for cell in found:
+        if cell.is_contested:
+            facts = cell.row()
+            mine = f"**{facts['ours']}**" if cell.outcome == "won" else facts["ours"]
+            text = f"{facts['to']}: {mine} against {facts['best other rule']}"
+            rows.setdefault((cell.frame, cell.deadline_s, cell.accuracy), []).append(text)
+    column = "rounds to each target, against the best other rule"
+    table = pd.DataFrame(
+        [
+            {"frame": frame, "deadline s": deadline_s, "accuracy": accuracy, column: "<br>".join(texts)}
+            for (frame, deadline_s, accuracy), texts in rows.items()
+        ]
+    )
+    return table.drop(columns="frame") if len({frame for frame, _, _ in rows}) == 1 else table
 
 
 def cells_in_short(found: list[Cell]) -> str:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
 from fedteddi.results import figures, tables
-from fedteddi.results.cells import cells, cells_table
+from fedteddi.results.cells import cells, cells_table, short_cells_table
 from fedteddi.results.claims import OURS, Judged
 from fedteddi.results.page_parts import QUICK, Page, changes, how_run, plain, save_page, shorter
 from fedteddi.results.reproduction import Reproduction
@@ -56,7 +56,7 @@ def claims_table(reproduction: Reproduction, study: Study) -> pd.DataFrame:
 
 
 def readme_table(reproduction: Reproduction, study: Study) -> str:
-    """Return the claims in short, as Markdown for the README: a row per claim, both accuracies in it."""
+    """Return the claims in short, as Markdown for the README: a row per claim with both accuracies; then the cells."""
     rows: dict[str, list[Judged]] = {}
     for row in reproduction.judged(study):
         rows.setdefault(row.claim, []).append(row)
@@ -75,7 +75,11 @@ def readme_table(reproduction: Reproduction, study: Study) -> str:
                 "command": f"`{command(reproduction, judged[0])}`",
             }
         )
-    return tables.markdown(pd.DataFrame(found))
+    short = tables.markdown(pd.DataFrame(found))
+    if reproduction.ours != OURS:
+        own = cells(study, reproduction.ours, reproduction.targets)
+        short += f"\n\n{tables.markdown(short_cells_table(own))}"
+    return short
 
 
 def _of(row: Judged) -> str:
