@@ -15,7 +15,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import NO_IMAGE, Probe, TrainJob
 from fedteddi.learning.models import make_model
 from fedteddi.learning.one_by_one import OneByOne
-from fedteddi.learning.stacked import Stacked, chunk_size
+from fedteddi.learning.stacked import Stacked, chunk_size, jobs_at_once
 from small_world import tiny_data
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -169,6 +169,33 @@ def test_chunk_sizes() -> None:
     assert chunk_size(3, 256) == 16
     assert chunk_size(1000, 4) == 4
     assert chunk_size(1, 1) == 1
+
+
+def test_large_models_are_not_tried_in_numbers_that_cannot_fit() -> None:
+    gigabyte = 2**30
+    assert jobs_at_once(4 * 558_802, 139 * gigabyte) == 256
+    assert jobs_at_once(4 * 11_220_132, 139 * gigabyte) == 64
+    assert jobs_at_once(4 * 11_220_132, 8 * gigabyte) == 4
+    assert jobs_at_once(40 * gigabyte, 8 * gigabyte) == 1
+
+
+def test_jobs_of_many_steps_are_not_filled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    engine = Stacked(model, data, "cpu", compiled=False)
+    train_chunk, sizes = engine._train_chunk, []
+
+    def counted(chunk: list[TrainJob]) -> object:
+        sizes.append(len(chunk))
+        return train_chunk(chunk)
+
+    monkeypatch.setattr(engine, "_train_chunk", counted)
+    few = engine.train(jobs_of(model, 3))
+    monkeypatch.setattr(stacked, "MANY_STEPS", 1)
+    many = engine.train(jobs_of(model, 3))
+    assert sizes == [16, 3]
+    for mine, theirs in zip(many, few, strict=True):
+        torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-5, atol=1e-7)
 
 
 class OwnNoise(nn.Module):

@@ -24,6 +24,8 @@ from fedteddi.learning.spread import Params
 AT_ONCE = (256, 64, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
 SMALLEST = 16  # fewer only where memory asks for it: compiling costs more than some idle rows
 WORTH_FILLING = 0.7
+MANY_STEPS = 200  # of a job, such as pre-training: then idle rows cost more than compiling
+COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
 IMAGES_AT_ONCE = 256  # of one model, where only its answers are wanted
 Item = TypeVar("Item")
 
@@ -43,6 +45,9 @@ class Stacked:
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self.programs = Programs(model, data, self.device, dtype, compiled)
         self.shapes, self.at_once = self.programs.shapes, AT_ONCE[0]
+        if self.device.type == "cuda":
+            total_bytes = torch.cuda.get_device_properties(self.device).total_memory
+            self.at_once = jobs_at_once(4 * len(model.weights), total_bytes)
         self.test_labels, self.num_classes = data.test_labels.numpy(), data.num_classes
 
     def place(self, weights: Tensor) -> Tensor:
@@ -55,7 +60,8 @@ class Stacked:
         shapes = dict.fromkeys(job.samples.shape for job in jobs)
         for shape in shapes:
             places = [place for place, job in enumerate(jobs) if job.samples.shape == shape]
-            done = self._in_chunks([jobs[place] for place in places], self._train_chunk, fill=True)
+            alike = [jobs[place] for place in places]
+            done = self._in_chunks(alike, self._train_chunk, fill=shape[0] < MANY_STEPS)
             ends = [end for chunk in done for end in self._read_trained(*chunk)]
             found |= dict(zip(places, ends, strict=False))  # what filled a chunk up is left out
         return [found[place] for place in range(len(jobs))]
@@ -211,6 +217,14 @@ class Stacked:
 
     def _sent(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
+
+
+def jobs_at_once(weight_bytes: int, device_bytes: int) -> int:
+    """Return the most jobs whose weights take half of a device's memory; images and their values take the rest.
+
+    A larger number would be compiled first and found not to fit then; if this one does not fit, it is taken back.
+    """
+    return next((jobs for jobs in AT_ONCE if COPIES * weight_bytes * jobs <= device_bytes // 2), AT_ONCE[-1])
 
 
 def chunk_size(left: int, most: int, *, long: bool = False) -> int:
