@@ -147,3 +147,17 @@ def test_cells_in_a_row_for_each_accuracy() -> None:
     assert set(lost["rounds to each target, against the best other rule"]) == {
         "50%: 15 ± 7 against random, 10 ± 7"
     }
+
+
+def test_cells_of_two_frames_have_rows_of_their_own() -> None:
+    first = cells(study(ours=[5, 15], random=[10, 20]), "ours", TARGETS)
+    second = [replace(cell, frame=2) for cell in cells(study(ours=[10, 20], random=[5, 15]), "ours", TARGETS)]
+    table = short_cells_table([*first, *second])
+    assert list(table["frame"]) == [1, 1, 2, 2]
+    column = "rounds to each target, against the best other rule"
+    assert ["**" in text for text in table[column]] == [True, True, False, False]
+    assert "frame" not in short_cells_table(second).columns
+
+
+def test_nothing_contested_gives_no_rows() -> None:
+    assert len(short_cells_table(cells(study(ours=[0, 0], random=[0, 0]), "ours", TARGETS))) == 0

@@ -6,7 +6,7 @@
 from typing import NamedTuple
 
 SMALLEST = 16  # of what matrix units take
-SHARED_BYTES = 227 * 1024  # that a program may have: H100 and H200
+SHARED_BYTES = 227 * 1024  # that a program may have on an H100 or H200
 
 
 class Tile(NamedTuple):
@@ -19,23 +19,27 @@ class Tile(NamedTuple):
     stages: int = 3
 
 
-def product_tile(pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int) -> Tile:
+def product_tile(
+    pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int, shared_bytes: int = SHARED_BYTES
+) -> Tile:
     """Return the tile of [pixels, taps·inputs] @ [taps·inputs, outputs]: a convolution, or its images' gradient."""
-    rows, wide = _fitting(pixels, 128), _fitting(outputs, 256)
+    rows, wide = _fitting(pixels, 128), _fitting(outputs, 512 // value_bytes)
     # A block that holds several taps reckons a place for every value, which pays only where channels are very few.
     deep = _fitting(inputs if inputs >= 32 else taps * inputs, 64)
     tile = Tile(rows, deep, wide, warps=8 if wide >= 128 else 4)
-    return _with_room(tile, product_bytes(tile, value_bytes))
+    return _with_room(tile, product_bytes(tile, value_bytes), shared_bytes)
 
 
-def weight_tile(pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int) -> Tile:
+def weight_tile(
+    pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int, shared_bytes: int = SHARED_BYTES
+) -> Tile:
     """Return the tile of [taps·inputs, pixels] @ [pixels, outputs]: the weights' gradient."""
     wide = _fitting(outputs, 128)
     deep = _fitting(taps * inputs, 64 if pixels >= 1024 else 128)
     tile = Tile(
         _fitting(pixels, 128 if wide <= 32 else 64), deep, wide, stages=4 if deep == 64 <= wide else 3
     )
-    return _with_room(tile, weight_bytes(tile, value_bytes))
+    return _with_room(tile, weight_bytes(tile, value_bytes), shared_bytes)
 
 
 def product_bytes(tile: Tile, value_bytes: int) -> int:
@@ -53,6 +57,6 @@ def _fitting(number: int, most: int) -> int:
     return max(SMALLEST, min(most, 1 << (number - 1).bit_length()))
 
 
-def _with_room(tile: Tile, needed: int) -> Tile:
+def _with_room(tile: Tile, needed: int, shared_bytes: int) -> Tile:
     """Take back loads under way until they fit."""
-    return tile._replace(stages=min(tile.stages, SHARED_BYTES // (needed // tile.stages)))
+    return tile._replace(stages=max(1, min(tile.stages, shared_bytes // (needed // tile.stages))))

@@ -1,8 +1,8 @@
 """The engine for a GPU: the jobs of all runs as one batched program over stacked weights.
 
 The programs (programs.py) are compiled for a few numbers of jobs only; longer lists are cut, shorter ones filled up
-with copies. If memory does not suffice, fewer jobs go at once. It runs on a CPU too (tests do), only slower
-than one by one.
+with copies, but for jobs of very many steps. If memory does not suffice, fewer jobs go at once. It runs on a CPU too
+(tests do), only slower than one by one.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from fedteddi.learning.spread import Params
 AT_ONCE = (256, 64, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
 SMALLEST = 16  # fewer only where memory asks for it: compiling costs more than some idle rows
 WORTH_FILLING = 0.7
-MANY_STEPS = 200  # of a job, such as pre-training: then idle rows cost more than compiling
+MANY_STEPS = 1000  # of a job, which only pre-training has: then idle rows cost more than compiling
 COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
 IMAGES_AT_ONCE = 256  # of one model, where only its answers are wanted
 Item = TypeVar("Item")

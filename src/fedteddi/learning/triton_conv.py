@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fedteddi.learning.conv_tiles import Tile, product_tile, weight_tile
+from fedteddi.learning.conv_tiles import SHARED_BYTES, Tile, product_tile, weight_tile
 
 ENOUGH_PROGRAMS = 2048  # to keep a large device busy
 
@@ -131,6 +131,14 @@ def _precision() -> str:
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
+def _limits(values: Tensor) -> tuple[int, int]:
+    """Return the bytes of a value, and of the memory that a program may share on the values' device."""
+    if not values.is_cuda:  # the interpreter
+        return values.element_size(), SHARED_BYTES
+    device = torch.cuda.get_device_properties(values.device)
+    return values.element_size(), getattr(device, "shared_memory_per_block_optin", SHARED_BYTES)
+
+
 def conv_product(
     images: Tensor,
     weight: Tensor,
@@ -146,11 +154,12 @@ def conv_product(
     high, wide = _size(height, taps[0], stride, pad), _size(width, taps[1], stride, pad)
     found = images.new_empty(number, high, wide, outputs)
     b = number // jobs
-    tile = tile or product_tile(b * high * wide, taps[0] * taps[1], channels, outputs, images.element_size())
+    every = taps[0] * taps[1]
+    tile = tile or product_tile(b * high * wide, every, channels, outputs, *_limits(images))
     grid = (triton.cdiv(b * high * wide, tile.rows), triton.cdiv(outputs, tile.outputs), jobs)
     _gathered_product[grid](
         images, weight, weight if bias is None else bias, found, b, height, width, high, wide,
-        channels, outputs, taps[0] * taps[1], taps[1], stride, pad, False, bias is not None, _precision(),
+        channels, outputs, every, taps[1], stride, pad, False, bias is not None, _precision(),
         tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     return found
@@ -170,7 +179,7 @@ def images_product(
     number, high, wide, _ = back.shape
     found = back.new_empty(number, *size, channels)
     b, pixels = number // jobs, number // jobs * size[0] * size[1]
-    tile = tile or product_tile(pixels, taps[0] * taps[1], outputs, channels, back.element_size())
+    tile = tile or product_tile(pixels, taps[0] * taps[1], outputs, channels, *_limits(back))
     grid = (triton.cdiv(pixels, tile.rows), triton.cdiv(channels, tile.outputs), jobs)
     _gathered_product[grid](
         back, weight, weight, found, b, high, wide, *size,
@@ -193,7 +202,7 @@ def weight_product(
     number, height, width, channels = images.shape
     _, high, wide, outputs = back.shape
     every, pixels = taps[0] * taps[1], number // jobs * high * wide
-    tile = tile or weight_tile(pixels, every, channels, outputs, images.element_size())
+    tile = tile or weight_tile(pixels, every, channels, outputs, *_limits(images))
     blocks = triton.cdiv(every * channels, tile.inputs) * triton.cdiv(outputs, tile.outputs)
     parts = max(1, min(ENOUGH_PROGRAMS // (blocks * jobs), pixels // (8 * tile.rows)))
     rows_each = triton.cdiv(triton.cdiv(pixels, parts), tile.rows) * tile.rows

@@ -77,8 +77,8 @@ def readme_table(reproduction: Reproduction, study: Study) -> str:
         )
     short = tables.markdown(pd.DataFrame(found))
     if reproduction.ours != OURS:
-        own = cells(study, reproduction.ours, reproduction.targets)
-        short += f"\n\n{tables.markdown(short_cells_table(own))}"
+        own = short_cells_table(cells(study, reproduction.ours, reproduction.targets))
+        short += f"\n\n{tables.markdown(own)}" if len(own) else ""
     return short
 
 
