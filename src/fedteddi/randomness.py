@@ -19,4 +19,6 @@ def keyed_rng(
 ) -> np.random.Generator:
     """Return the generator of one (seed, cause, frame, round, client, step)."""
     key = (seed, _CAUSE_NUMBER[cause], frame, round, client, step)
-    return np.random.default_rng(np.random.SeedSequence(key))
+    # The same words that numpy makes of these numbers one by one, which takes three times as long.
+    words = np.array(key, dtype=np.uint32) if seed < 2**32 else key
+    return np.random.default_rng(np.random.SeedSequence(words))
