@@ -48,6 +48,7 @@ class Laboratory:
         self.runtime: Exchange = runtime or InProcess(self.engine, self.data)
         self.pretrained = Pretrained(self.engine, self.data)
         self._plans: dict[str, Plan] = {}
+        self._worlds: dict[Any, Environment] = {}
 
     def new_run(self, settings: Settings) -> Run:
         """Prepare a run from its settings; it is pre-trained when it enters its first frame."""
@@ -58,17 +59,13 @@ class Laboratory:
                 f" ({min(len(own) for frame in plan.frames for own in frame.held)}): use smaller batches"
             )
         classes = self.data.num_classes
-        training = settings.training
         state = ServerState(
             weights=self.engine.place(self._first_weights(settings)),
             class_norm=np.ones(classes),
             classes_seen=np.zeros(classes, dtype=bool),
             times_scheduled=np.zeros(plan.num_clients, dtype=np.int64),
         )
-        world = Environment.make(
-            settings.radio, settings.seed, plan.num_clients, training.local_steps * training.batch_size
-        )
-        return Run(settings, plan, state, Clients(settings, plan), world)
+        return Run(settings, plan, state, Clients(settings, plan), self._world(settings, plan.num_clients))
 
     def _plan(self, settings: Settings) -> Plan:
         key = f"{settings.seed} {len(settings.rounds)} {settings.scenario.model_dump_json()}"
@@ -81,6 +78,13 @@ class Laboratory:
                 settings.seed,
             )
         return self._plans[key]
+
+    def _world(self, settings: Settings, clients: int) -> Environment:
+        samples = settings.training.local_steps * settings.training.batch_size
+        key = (settings.radio, settings.seed, clients, samples)
+        if key not in self._worlds:
+            self._worlds[key] = Environment.make(*key)
+        return self._worlds[key]
 
     def _first_weights(self, settings: Settings) -> Tensor:
         """w_{0,0}: what the model is made with."""

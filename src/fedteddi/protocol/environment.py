@@ -1,6 +1,7 @@
 """The world around the clients in one round: how well each is heard, how long each computes."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -41,13 +42,23 @@ class Environment:
         return Radio(power_dbm=self.settings.power_dbm, noise_dbm_per_hz=self.settings.noise_dbm_per_hz)
 
     def channel_gain(self, frame: int, round: int) -> np.ndarray:
-        """|H_n|², [N]."""
+        """|H_n|², [N]; not to be changed."""
+        return _in_round(self, frame, round)[0]
+
+    def compute_s(self, frame: int, round: int) -> np.ndarray:
+        """t_cp, [N]; not to be changed."""
+        return _in_round(self, frame, round)[1]
+
+    def needed_hz(self, gain: np.ndarray, compute_s: np.ndarray, model_bits: float) -> np.ndarray:
+        """B*, [n], of clients of these gains and computation times; not to be changed."""
+        return _needed_hz(self, gain.tobytes(), compute_s.tobytes(), model_bits)
+
+    def _channel_gain(self, frame: int, round: int) -> np.ndarray:
         if self.gain_trace:
             return traced(self.gain_trace, self.settings.gain_trace, frame, round)
         return _cell(self.settings).channel_gain(self.where_m, self.seed, frame=frame, round=round)
 
-    def compute_s(self, frame: int, round: int) -> np.ndarray:
-        """t_cp, [N]."""
+    def _compute_s(self, frame: int, round: int) -> np.ndarray:
         if self.compute_trace:
             return traced(self.compute_trace, self.settings.compute_trace, frame, round)
         return computation_delay_s(
@@ -57,6 +68,22 @@ class Environment:
             seconds_per_sample=self.settings.seconds_per_sample,
             samples_per_second=self.settings.samples_per_second,
         )
+
+
+# Runs of one seed and deadline share a world, and so all of this, whatever their scheduler.
+@lru_cache(maxsize=256)
+def _in_round(world: Environment, frame: int, round: int) -> tuple[np.ndarray, np.ndarray]:
+    return world._channel_gain(frame, round), world._compute_s(frame, round)
+
+
+@lru_cache(maxsize=256)
+def _needed_hz(world: Environment, gain: bytes, compute_s: bytes, model_bits: float) -> np.ndarray:
+    return world.radio.needed_hz(
+        np.frombuffer(gain),
+        np.frombuffer(compute_s),
+        deadline_s=world.settings.deadline_s,
+        model_bits=model_bits,
+    )
 
 
 def _cell(settings: RadioSettings) -> Cell:

@@ -215,10 +215,8 @@ def round_view(
         num_samples=counted,
         batch_mix=heard.batch_mix,
         data_mix=heard.data_mix,
-        previous_data_mix=np.stack(previous),
-        needed_hz=world.radio.needed_hz(
-            gain, compute_s, deadline_s=settings.radio.deadline_s, model_bits=model_bits
-        ),
+        previous_data_mix=np.array(previous),
+        needed_hz=world.needed_hz(gain, compute_s, model_bits),
         channel_gain=gain,
         times_scheduled=state.times_scheduled[members],
         gradient_std=sigma,

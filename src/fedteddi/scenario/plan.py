@@ -1,6 +1,7 @@
 """A scenario's plan: which samples every client holds in every frame, before anything is trained."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,7 +31,11 @@ class Plan:
 
     def classes_seen(self, frame: int) -> np.ndarray:
         """Return which classes anybody has held up to this frame, [C]."""
-        return np.asarray(np.any([f.counts.sum(axis=0) > 0 for f in self.frames[: frame + 1]], axis=0))
+        return np.asarray(self._seen[frame])
+
+    @cached_property
+    def _seen(self) -> np.ndarray:  # [frames, C]
+        return np.logical_or.accumulate([f.counts.sum(axis=0) > 0 for f in self.frames])
 
     def new_classes(self, frame: int) -> np.ndarray:
         """Return, per client, whether it holds a class that nobody held before this frame, [N]."""
