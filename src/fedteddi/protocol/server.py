@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ UNSAID_NEEDS = frozenset({"gradient_std", "class_norm"})
 Asking = Generator[Request, Answers, Any]
 # numpy draws from no more than this.
 MOST_TO_DRAW_FROM = 10**9 - 1
+JUDGE = FedTeddi()  # of the sets that rules without an objective choose
 
 
 @dataclass(kw_only=True)
@@ -142,7 +144,7 @@ def _round(
         view = round_view(state, settings, heard, world, model_bits, needs)
         rng = keyed_rng(world.seed, "scheduler", frame=frame, round=number)
         chosen = checked_choice(rule, view, rng)
-        judge = rule if isinstance(rule, SearchingRule) else FedTeddi()
+        judge = rule if isinstance(rule, SearchingRule) else JUDGE
         if chosen.clients and needs >= judge.needs:  # otherwise the judge would not know what it needs
             terms = judge.objective(view).terms(chosen.clients)
     scheduled = tuple(reported[place] for place in chosen.clients)
@@ -244,10 +246,11 @@ def update_class_norm(
     """Ask for class gradients at the current model and re-estimate L̂^(c) (docs/paper.md D7)."""
     estimates, bound = settings.estimates, settings.server.max_sample_share
     number = 0 if first else state.round  # the frame's start has draws of its own
-    rng = keyed_rng(seed, "estimates", frame=state.frame, round=number)
     wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
     believed = bounded_class_counts(heard.class_counts, heard.num_samples, bound)
-    wanted[list(heard.clients)] = spread_over_clients(believed, estimates.class_gradient_samples, rng)
+    wanted[list(heard.clients)] = _spread(
+        believed.tobytes(), len(believed), estimates.class_gradient_samples, seed, state.frame, number
+    )
     answers = yield dataclasses.replace(
         _ask("class_gradients", state, heard.clients), round=number, samples=wanted
     )
@@ -268,6 +271,12 @@ def update_class_norm(
         scheduled=np.searchsorted(heard.clients, scheduled),
         kind=estimates.class_norm,
     )
+
+
+@lru_cache(maxsize=64)  # runs of one seed share the draw, whatever their scheduler
+def _spread(counts: bytes, clients: int, samples: int, seed: int, frame: int, number: int) -> np.ndarray:
+    rng = keyed_rng(seed, "estimates", frame=frame, round=number)
+    return spread_over_clients(np.frombuffer(counts, dtype=np.int64).reshape(clients, -1), samples, rng)
 
 
 def spread_over_clients(counts: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarray:
@@ -300,4 +309,6 @@ def _ask(kind: Any, state: ServerState, clients: tuple[int, ...], **more: Any) -
 
 
 def _measured(given: list[float | None], modelled: np.ndarray) -> np.ndarray:
+    if all(g is None for g in given):
+        return modelled
     return np.array([m if g is None else g for g, m in zip(given, modelled, strict=True)], dtype=np.float64)

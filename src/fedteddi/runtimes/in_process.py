@@ -23,8 +23,9 @@ from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
 
-DRAWS_KEPT = 32
+DRAWS_KEPT = 64
 GRADIENTS_AT_ONCE = 64  # held where only norms are wanted; a large model's gradient takes tens of megabytes
+MEASURED = frozenset({"gradient_std", "loss", "update_norm"})  # what a report says only where a rule needs it
 Asked = list[tuple["Clients", Request]]
 
 
@@ -66,9 +67,13 @@ class Clients:
         self, frame: int, round: int, client: int
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Return the samples of the client's τ steps, [τ, b], which are mirrored, and dropout's keys."""
-        training, seed = self.settings.training, self.settings.seed
-        how = (training.local_steps, training.batch_size, training.augment == "flip")
-        return draw_batches(self.plan, seed, frame, round, client, *how)
+        return draw_batches(self.plan, self.settings.seed, frame, round, client, *self.how)
+
+    @property
+    def how(self) -> tuple[int, int, bool]:
+        """How batches are drawn: τ, b, and whether some images are mirrored."""
+        training = self.settings.training
+        return training.local_steps, training.batch_size, training.augment == "flip"
 
     def told_mix(self, frame: int, client: int) -> np.ndarray:
         """Return the class mix of its data that the client tells: the noisy release, if privacy is on."""
@@ -115,7 +120,7 @@ class InProcess:
         self.engine, self.num_classes = engine, data.num_classes
         self.everyone = everyone  # all clients of a run are here: of class gradients, norms do
         self.labels = data.train_labels.numpy()
-        self._drawn: dict[Any, dict[int, np.ndarray]] = {}
+        self._shared: dict[Any, dict[int, Any]] = {}  # what runs of one seed have in common in a round
 
     def exchange(self, asked: Asked) -> list[Answers]:
         """Answer one request of each run; what they have in common goes to the engine as one list."""
@@ -154,16 +159,18 @@ class InProcess:
 
     def _reports(self, asked: Asked) -> list[Answers]:
         probed = self._probed(asked)
-        return [
-            Answers(
-                {
-                    client: self._report(clients, request, client, *probed.get((place, client), (None, None)))
+        found = []
+        for place, (clients, request) in enumerate(asked):
+            given = dict(self._histograms(clients, request))
+            if request.needs & MEASURED:
+                given = {
+                    client: _measured(
+                        given[client], clients, request, client, *probed.get((place, client), (None, None))
+                    )
                     for client in request.clients
-                },
-                {},
-            )
-            for place, (clients, request) in enumerate(asked)
-        ]
+                }
+            found.append(Answers(given, {}))
+        return found
 
     def _probed(self, asked: Asked) -> dict[tuple[int, int], tuple[float | None, float]]:
         """Return the gradient variance and loss of first batches that rules want, by place in the list and client."""
@@ -182,26 +189,29 @@ class InProcess:
         losses: list[Any] = [(None, loss) for loss in self.engine.losses(probes(only_loss))]
         return found | dict(zip(only_loss, losses, strict=True))
 
-    def _report(
-        self, clients: Clients, request: Request, client: int, variance: float | None, loss: float | None
-    ) -> Report:
-        samples, _, _ = clients.batches(request.frame, request.round, client)
-        trained = clients.parked.get((request.frame, request.round, client))
-        if clients.loss_over_steps and trained is not None:
-            loss = trained.mean_loss
-        held = clients.plan.frames[request.frame].counts[client]
-        histograms: dict[str, Any] = {"data_counts": held}
-        if clients.settings.privacy.epsilon > 0:  # no true histogram leaves the client
-            told = clients.told_mix(request.frame, client)
-            histograms = {"num_samples": int(held.sum()), "released_mix": told}
-        else:
-            histograms["batch_counts"] = np.bincount(self.labels[samples.ravel()], minlength=self.num_classes)
-        return Report(
-            **histograms,
-            gradient_variance=variance,
-            loss=loss if "loss" in request.needs else None,
-            update_norm=trained.update_norm if trained and "update_norm" in request.needs else None,
-        )
+    def _histograms(self, clients: Clients, request: Request) -> dict[int, Report]:
+        """Return the part of every client's report that says what it holds and trains on."""
+        frame, number, epsilon = request.frame, request.round, clients.settings.privacy.epsilon
+        counts = clients.plan.frames[frame].counts
+
+        def report(client: int) -> Report:
+            if epsilon > 0:  # no true histogram leaves the client
+                told = clients.told_mix(frame, client)
+                return Report(num_samples=int(counts[client].sum()), released_mix=told)
+            samples, _, _ = clients.batches(frame, number, client)
+            trained_on = np.bincount(self.labels[samples.ravel()], minlength=self.num_classes)
+            return Report(data_counts=counts[client], batch_counts=trained_on)
+
+        key = (clients.plan, clients.settings.seed, frame, number, request.clients, clients.how, epsilon)
+        return self._once(key, lambda: {client: report(client) for client in request.clients})
+
+    def _once(self, key: Any, make: Callable[[], dict[int, Any]]) -> dict[int, Any]:
+        """Return what runs of one seed share in a round; it is made for the first of them."""
+        if key not in self._shared:
+            if len(self._shared) > DRAWS_KEPT:
+                self._shared.clear()
+            self._shared[key] = make()
+        return self._shared[key]
 
     def _uploads(self, asked: Asked) -> list[Answers]:
         found = []
@@ -260,25 +270,45 @@ class InProcess:
             raise ValueError("a request for class gradients must say how many samples it wants")
         seed, frame, number = clients.settings.seed, request.frame, request.round
         key = (clients.plan, seed, frame, number, request.clients, request.samples.tobytes())
-        if key not in self._drawn:
-            if len(self._drawn) > DRAWS_KEPT:
-                self._drawn.clear()
-            held, found = clients.plan.frames[frame].held, {}
-            rngs = {
-                client: keyed_rng(seed, "estimates", frame=frame, round=number, client=client + 1)
-                for client in request.clients
-            }
-            for c in np.flatnonzero(request.samples.sum(axis=0)):
-                own = []
-                for client in request.clients:
-                    mine = held[client][self.labels[held[client]] == c]
+        held, wanted = clients.plan.frames[frame].held, request.samples
+
+        def draw() -> dict[int, np.ndarray]:
+            found: dict[int, list[np.ndarray]] = {}
+            for client in request.clients:
+                rng = keyed_rng(seed, "estimates", frame=frame, round=number, client=client + 1)
+                labels = self.labels[held[client]]
+                for c in np.flatnonzero(wanted[client]):
+                    mine = held[client][labels == c]
                     # Asked by a noisy mix, a client may hold fewer: then it takes what it has.
-                    most = min(int(request.samples[client, c]), len(mine))
-                    own.append(rngs[client].choice(mine, most, replace=False))
-                if sum(len(part) for part in own):
-                    found[int(c)] = np.concatenate(own)
-            self._drawn[key] = found
-        return self._drawn[key]
+                    most = min(int(wanted[client, c]), len(mine))
+                    if most:
+                        found.setdefault(int(c), []).append(rng.choice(mine, most, replace=False))
+            return {c: np.concatenate(found[c]) for c in sorted(found)}
+
+        return self._once(key, draw)
+
+
+def _measured(
+    report: Report,
+    clients: Clients,
+    request: Request,
+    client: int,
+    variance: float | None,
+    loss: float | None,
+) -> Report:
+    """Add to a client's histograms the numbers that the rule needs."""
+    trained = clients.parked.get((request.frame, request.round, client))
+    if clients.loss_over_steps and trained is not None:
+        loss = trained.mean_loss
+    return Report(
+        data_counts=report.data_counts,
+        batch_counts=report.batch_counts,
+        num_samples=report.num_samples,
+        released_mix=report.released_mix,
+        gradient_variance=variance,
+        loss=loss if "loss" in request.needs else None,
+        update_norm=trained.update_norm if trained and "update_norm" in request.needs else None,
+    )
 
 
 def _trains_to_report(clients: Clients, request: Request) -> bool:
