@@ -86,6 +86,7 @@ def heard_reports(
 ) -> tuple[Heard | None, Refused]:
     """Sort out the reports that can be used; None if there is none."""
     private, refused = settings.privacy.epsilon > 0, Refused()
+    parts_asked = [part for need, part in ASKED_FOR.items() if need in needs]
     good: dict[
         int, tuple[Report, np.ndarray, np.ndarray]
     ] = {}  # with data and batch counts, or D_n and the mix
@@ -97,21 +98,25 @@ def heard_reports(
             if not isinstance(report, Report):
                 raise Unfit(f"report is {_kind(report)}, not a report")
             parts = _released(report, classes) if private else _counted(report, classes)
-            _check_numbers(report, needs)
+            _check_numbers(report, parts_asked)
             good[client] = (report, *parts)
         except Unfit as flaw:
             refused.add(client, flaw)
-    if not private:
-        for client, why in _impossible(good, settings.training.local_steps, settings.training.batch_size):
-            refused.add(client, Unfit(why))
-            del good[client]
     if not good:
         return None, refused
-    reports, first, second = zip(*good.values(), strict=True)
-    clients, one, two = tuple(good), np.stack(first), np.stack(second)
+    one, two = (np.array([parts[place] for parts in good.values()]) for place in (1, 2))
+    clients, training = list(good), settings.training
+    if not private and (flaws := _impossible(one, two, training.local_steps, training.batch_size)):
+        for row, why in flaws.items():
+            refused.add(clients[row], Unfit(why))
+        kept = [row for row in range(len(clients)) if row not in flaws]
+        if not kept:
+            return None, refused
+        clients, one, two = [clients[row] for row in kept], one[kept], two[kept]
+    reports = tuple(good[client][0] for client in clients)
     if private:
         return Heard(
-            clients=clients,
+            clients=tuple(clients),
             num_samples=one,
             class_counts=np.rint(one[:, None] * two).astype(np.int64),
             data_mix=two,
@@ -119,7 +124,7 @@ def heard_reports(
             reports=reports,
         ), refused
     return Heard(
-        clients=clients,
+        clients=tuple(clients),
         num_samples=one.sum(axis=1),
         class_counts=one,
         data_mix=class_mix(one),
@@ -130,14 +135,15 @@ def heard_reports(
 
 def _counted(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return both counts; those in the usual form are looked at together with everybody's, in `_impossible`."""
-    both = {"data_counts": report.data_counts, "batch_counts": report.batch_counts}
-    data, batch = (
-        values
-        if type(values) is np.ndarray and values.dtype == np.int64 and values.shape == (classes,)
-        else whole_counts(name, values, classes)
-        for name, values in both.items()
+    return _usual_counts("data_counts", report.data_counts, classes), _usual_counts(
+        "batch_counts", report.batch_counts, classes
     )
-    return data, batch
+
+
+def _usual_counts(name: str, values: Any, classes: int) -> np.ndarray:
+    if type(values) is np.ndarray and values.dtype == np.int64 and values.shape == (classes,):
+        return values
+    return whole_counts(name, values, classes)
 
 
 def _released(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -187,14 +193,8 @@ def number_row(name: str, values: Any, length: int) -> np.ndarray:
     return row
 
 
-def _impossible(
-    good: Mapping[int, tuple[Report, np.ndarray, np.ndarray]], steps: int, batch_size: int
-) -> list[tuple[int, str]]:
-    """Say whose counts contradict themselves or the round: τ batches of b samples, each without replacement."""
-    if not good:
-        return []
-    held = np.stack([data for _, data, _ in good.values()])  # [n, C]
-    trained = np.stack([batch for _, _, batch in good.values()])  # [n, C]
+def _impossible(held: np.ndarray, trained: np.ndarray, steps: int, batch_size: int) -> dict[int, str]:
+    """Say which rows of counts [n, C] contradict themselves or the round: τ batches of b, each without replacement."""
     total, drawn = held.sum(axis=1), trained.sum(axis=1)
     beyond = trained > steps * np.minimum(held, batch_size)
     rules = [
@@ -206,22 +206,21 @@ def _impossible(
         (beyond.any(axis=1), "batch_counts hold more of a class than data_counts allow"),
     ]
     if not any(bad.any() for bad, _ in rules):  # the usual case
-        return []
-    return [
-        (client, next(why for bad, why in rules if bad[row]))
-        for row, client in enumerate(good)
+        return {}
+    return {
+        row: next(why for bad, why in rules if bad[row])
+        for row in range(len(held))
         if any(bad[row] for bad, _ in rules)
-    ]
+    }
 
 
-def _check_numbers(report: Report, needs: frozenset[str]) -> None:
+def _check_numbers(report: Report, asked: Iterable[tuple[str, float]]) -> None:
     """Refuse what was asked for and is missing or no possible number, and impossible measurements."""
-    for need, (part, least) in ASKED_FOR.items():
-        if need in needs:
-            value = getattr(report, part)
-            if value is None:
-                raise Unfit(f"{part} is missing")
-            _check_number(part, value, least, LARGEST, trained=True)
+    for part, least in asked:
+        value = getattr(report, part)
+        if value is None:
+            raise Unfit(f"{part} is missing")
+        _check_number(part, value, least, LARGEST, trained=True)
     if report.compute_s is not None:
         _check_number("compute_s", report.compute_s, 0.0, LONGEST_S)
     if report.channel_gain is not None:
