@@ -1,5 +1,6 @@
 """`Schedule`: who uploads and with how much bandwidth, and the story of how it came about."""
 
+import math
 import operator
 import traceback
 from dataclasses import dataclass
@@ -102,11 +103,11 @@ def schedule_faults(view: RoundView, schedule: Schedule) -> list[str]:
     if len(set(clients)) < len(clients):
         twice = next(n for n in clients if clients.count(n) > 1)
         faults.append(f"client {twice} is scheduled more than once")
-    for n, hz in zip(clients, granted, strict=True):
-        if not np.isfinite(view.needed_hz[n]):
+    for n, hz, needed_hz in zip(clients, granted, view.needed_hz[list(clients)].tolist(), strict=True):
+        if not math.isfinite(needed_hz):
             faults.append(f"client {n} is scheduled but cannot meet the deadline")
-        elif not hz >= view.needed_hz[n] * (1 - BAND_TOLERANCE):
-            faults.append(f"client {n} got {hz:.6g} Hz but needs {view.needed_hz[n]:.6g}")
+        elif not hz >= needed_hz * (1 - BAND_TOLERANCE):
+            faults.append(f"client {n} got {hz:.6g} Hz but needs {needed_hz:.6g}")
     spent = float(np.sum(granted))
     if not spent <= view.total_hz * (1 + BAND_TOLERANCE):
         faults.append(f"{spent:.6g} Hz are given away, but the band has {view.total_hz:.6g}")

@@ -66,8 +66,9 @@ class Pool:
         stays[np.arange(len(leaver)), leaver] = False
         stays[:, NOBODY] = True
         # Summed from scratch: to subtract a leaver with a million samples would leave rounding in place of the rest.
-        size, spent_hz, samples, incentive, *pull = self.share @ stays.T.astype(np.float64)  # [4 + C, Q]
-        total = self._divergence(np.array(pull))  # times samples, [1 + P, Q]
+        sums = self.share @ stays.T.astype(np.float64)  # [4 + C, Q]
+        size, spent_hz, samples, incentive = sums[:4]
+        total = self._divergence(sums[4:])  # times samples, [1 + P, Q]
         total -= incentive
         total -= self.incentive[:, None]
         held = samples + self.samples[:, None]

@@ -49,16 +49,16 @@ def _admissions(view: RoundView, objective: Objective, clients: np.ndarray) -> t
     drift = np.cumsum(view.num_samples[clients] * objective.drift[clients]) / held
     left_hz = view.total_hz - np.cumsum(view.needed_hz[clients])
 
-    def change(values: np.ndarray, place: int) -> float | None:
-        return float(values[place] - values[place - 1]) if place else None
-
+    changes = ([None, *np.diff(values).tolist()] for values in (variance, divergence, drift))
     return tuple(
         Admission(
-            client=int(client),
-            variance_change=change(variance, place),
-            divergence_change=change(divergence, place),
-            drift_change=change(drift, place),
-            left_hz=float(left_hz[place]),
+            client=client,
+            variance_change=of_variance,
+            divergence_change=of_divergence,
+            drift_change=of_drift,
+            left_hz=left,
         )
-        for place, client in enumerate(clients)
+        for client, of_variance, of_divergence, of_drift, left in zip(
+            clients.tolist(), *changes, left_hz.tolist(), strict=False
+        )
     )
