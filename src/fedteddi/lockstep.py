@@ -113,8 +113,8 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
             if run.failure is not None:
                 save_failure(run)
         began = time.monotonic()
-        # At most a twentieth of the time goes into saving; 0 means after every round.
-        pause_s = max(CHECKPOINT_EVERY_S, 20 * saving_s) if CHECKPOINT_EVERY_S else 0.0
+        # At most a fiftieth of the time goes into saving; 0 means after every round.
+        pause_s = max(CHECKPOINT_EVERY_S, 50 * saving_s) if CHECKPOINT_EVERY_S else 0.0
         if began - saved_at >= pause_s:
             for run in active:
                 save_checkpoint(run)
