@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -230,7 +231,7 @@ def compare(work: Work, ends: float) -> list[dict[str, Any]]:
             found = work.by(tile)
             own = found[-1] if kind == "weight" else found[-BATCH:]
             off = float((own.float() - expected).norm() / expected.norm())
-            ms = milliseconds(lambda tile=tile: work.by(tile))  # type: ignore[misc]
+            ms = milliseconds(partial(work.by, tile))
         except Exception as error:  # a tile that this device or this Triton does not take: say so, go on
             print(f"   {told(tile)}   does not run: {type(error).__name__} {str(error)[:60]}", flush=True)
             continue

@@ -21,7 +21,7 @@ import fedteddi
 from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
 from fedteddi.protocol.reports import write_round
-from fedteddi.runtimes.in_process import Clients
+from fedteddi.runtimes.clients import Clients
 from fedteddi.settings import write_settings
 from small_world import tiny_data, tiny_settings
 

@@ -23,7 +23,8 @@ from fedteddi.protocol.record import round_record
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round
 from fedteddi.randomness import keyed_rng
 from fedteddi.run import Run
-from fedteddi.runtimes.in_process import Clients, Exchange, InProcess
+from fedteddi.runtimes.clients import Clients
+from fedteddi.runtimes.in_process import Exchange, InProcess
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings

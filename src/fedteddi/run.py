@@ -11,7 +11,7 @@ from fedteddi.errors import DivergedError, InputError
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.server import ServerState
 from fedteddi.results.folder import Failure, RunFolder
-from fedteddi.runtimes.in_process import Clients
+from fedteddi.runtimes.clients import Clients
 from fedteddi.scenario.plan import Plan
 from fedteddi.schedulers.registry import make_scheduler
 from fedteddi.settings import Settings

@@ -109,7 +109,8 @@ def _factors(steps: Sequence[int], epochs: Sequence[int], rounds: Sequence[int])
             ),
             RULES,
             "Only FedTeddi looks at K (λ decays to 0 over the frame). The others begin alike whatever K is: their"
-            f" rows at K = {shorter} are the first {shorter} rounds of the baseline's runs.",
+            f" rows at K = {shorter} are the first {shorter} rounds of the baseline's runs. Those at K = {longer} were"
+            " run anew: on a GPU they differ by rounding, from which other decisions may follow.",
         ),
     )
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from fedteddi import InputError, compare, read_study, simulate
 from fedteddi.laboratory import Laboratory
 from fedteddi.results.report import write_report
-from fedteddi.runtimes.in_process import Clients
+from fedteddi.runtimes.clients import Clients
 from small_world import tiny_data, tiny_settings
 
 RULES = ["fedteddi", "random", "best-norm", "power-of-choice", "fed-cbs", "everyone", "centralised"]

@@ -10,7 +10,8 @@ import pytest
 from fedteddi import InputError, Settings, compare, simulate
 from fedteddi.laboratory import Laboratory
 from fedteddi.protocol.messages import Answers, Report
-from fedteddi.runtimes.in_process import InProcess, draw_batches, release_mix
+from fedteddi.runtimes.clients import draw_batches, release_mix
+from fedteddi.runtimes.in_process import InProcess
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.view import RoundView
 from small_world import tiny_data, tiny_settings

@@ -12,11 +12,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedteddi import InputError, Settings, simulate
 from fedteddi.flower import client_app, play, round_line
 from fedteddi.runtimes import flower_server
+from fedteddi.runtimes.clients import Clients
 from fedteddi.runtimes.device import Device, Holding, own_holding, read_secret, scenario_holding
 from fedteddi.runtimes.flower_client import PARKED
 from fedteddi.runtimes.flower_records import refused, settings_of
 from fedteddi.runtimes.flower_server import FlowerFleet
-from fedteddi.runtimes.in_process import Clients
 from fedteddi.settings import write_settings
 from small_world import tiny_data, tiny_settings
 

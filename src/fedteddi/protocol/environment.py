@@ -42,16 +42,17 @@ class Environment:
         return Radio(power_dbm=self.settings.power_dbm, noise_dbm_per_hz=self.settings.noise_dbm_per_hz)
 
     def channel_gain(self, frame: int, round: int) -> np.ndarray:
-        """|H_n|², [N]; not to be changed."""
+        """|H_n|², [N]; read-only."""
         return _in_round(self, frame, round)[0]
 
     def compute_s(self, frame: int, round: int) -> np.ndarray:
-        """t_cp, [N]; not to be changed."""
+        """t_cp, [N]; read-only."""
         return _in_round(self, frame, round)[1]
 
     def needed_hz(self, gain: np.ndarray, compute_s: np.ndarray, model_bits: float) -> np.ndarray:
-        """B*, [n], of clients of these gains and computation times; not to be changed."""
-        return _needed_hz(self, gain.tobytes(), compute_s.tobytes(), model_bits)
+        """B*, [n], of clients of these gains and computation times; read-only."""
+        given = (np.asarray(values, dtype=np.float64).tobytes() for values in (gain, compute_s))
+        return _needed_hz(self, *given, model_bits)
 
     def _channel_gain(self, frame: int, round: int) -> np.ndarray:
         if self.gain_trace:
@@ -73,17 +74,25 @@ class Environment:
 # Runs of one seed and deadline share a world, and so all of this, whatever their scheduler.
 @lru_cache(maxsize=256)
 def _in_round(world: Environment, frame: int, round: int) -> tuple[np.ndarray, np.ndarray]:
-    return world._channel_gain(frame, round), world._compute_s(frame, round)
+    return _read_only(world._channel_gain(frame, round)), _read_only(world._compute_s(frame, round))
 
 
 @lru_cache(maxsize=256)
 def _needed_hz(world: Environment, gain: bytes, compute_s: bytes, model_bits: float) -> np.ndarray:
-    return world.radio.needed_hz(
+    needed = world.radio.needed_hz(
         np.frombuffer(gain),
         np.frombuffer(compute_s),
         deadline_s=world.settings.deadline_s,
         model_bits=model_bits,
     )
+    return _read_only(needed)
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    """Return a view that nobody can change: many runs look at the same values."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def _cell(settings: RadioSettings) -> Cell:

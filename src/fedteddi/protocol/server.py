@@ -248,8 +248,9 @@ def update_class_norm(
     number = 0 if first else state.round  # the frame's start has draws of its own
     wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
     believed = bounded_class_counts(heard.class_counts, heard.num_samples, bound)
+    counts = believed.astype(np.int64).tobytes()
     wanted[list(heard.clients)] = _spread(
-        believed.tobytes(), len(believed), estimates.class_gradient_samples, seed, state.frame, number
+        counts, len(believed), estimates.class_gradient_samples, seed, state.frame, number
     )
     answers = yield dataclasses.replace(
         _ask("class_gradients", state, heard.clients), round=number, samples=wanted

@@ -17,7 +17,8 @@ from fedteddi.learning.jobs import Trained
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.protocol.messages import ALL_CLIENTS, ClassGradients, Report, Request
-from fedteddi.runtimes.in_process import Clients, InProcess
+from fedteddi.runtimes.clients import Clients
+from fedteddi.runtimes.in_process import InProcess
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Frame, Plan
 from fedteddi.settings import Settings

@@ -35,7 +35,8 @@ from fedteddi.schedulers.view import MIX_TOLERANCE
 from fedteddi.settings import Settings
 
 if TYPE_CHECKING:
-    from fedteddi.runtimes.in_process import Asked, Clients
+    from fedteddi.runtimes.clients import Clients
+    from fedteddi.runtimes.in_process import Asked
 
 # Flower lets a message live this much longer than we wait: clocks differ.
 GRACE_S = 30.0
