@@ -53,14 +53,14 @@ def convolution(
     jobs: int, b: int, side: int, channels: int, outputs: int, taps: int, stride: int, pad: int, biased: bool
 ) -> None:
     images = torch.randn(jobs * b, side, side, channels, requires_grad=True)
-    weight = torch.randn(jobs, outputs, channels, taps, taps, requires_grad=True)
+    weight = torch.randn(jobs, taps, taps, channels, outputs, requires_grad=True)
     bias = torch.randn(jobs, outputs, requires_grad=True) if biased else None
     found = stacked_conv(images, weight, bias, stride, pad)
     parts = []
     for job in range(jobs):
         own = images[job * b : (job + 1) * b].permute(0, 3, 1, 2)
         shift = None if bias is None else bias[job]
-        parts.append(F.conv2d(own, weight[job], shift, stride=stride, padding=pad))
+        parts.append(F.conv2d(own, weight[job].permute(3, 2, 0, 1), shift, stride=stride, padding=pad))
     expected = torch.cat(parts).permute(0, 2, 3, 1)
     close(found, expected)
     back = torch.randn_like(expected)

@@ -57,6 +57,9 @@ def module_named(name: str, data: Dataset) -> nn.Module:
         net = nn.Sequential(nn.Conv2d(1, 8, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(72, 5))
         net[0].weight.requires_grad_(False)
         return net
+    if name == "oblong":  # no two sizes of a weight are equal
+        first, second = nn.Conv2d(1, 4, (2, 3), padding=(0, 1)), nn.Conv2d(4, 6, (3, 2), stride=2)
+        return nn.Sequential(first, nn.Tanh(), second, nn.Flatten(), nn.Linear(6 * 3 * 4, 5))
     return make_model(name, data.image_shape, 5, 0)
 
 
@@ -84,7 +87,7 @@ def jobs_of(
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
-    "name", ["small_world:tiny_model", "paper-cnn", "resnet18", "odd", "reaching", "frozen"]
+    "name", ["small_world:tiny_model", "paper-cnn", "resnet18", "odd", "reaching", "frozen", "oblong"]
 )
 def test_the_two_engines_agree(name: str, device: str) -> None:
     """Training with dropout, flips, momentum, decay and uneven steps; σ̂, losses, gradients, accuracy."""
@@ -115,6 +118,21 @@ def test_the_two_engines_agree(name: str, device: str) -> None:
     np.testing.assert_allclose(many.class_accuracy(models), one.class_accuracy(models), atol=1 / 20)
     assert (many.programs.stacked is None) is (name in ("odd", "reaching"))
     assert many.programs.by_layer is (many.programs.stacked is not None)
+
+
+@pytest.mark.parametrize("name", ["oblong", "frozen", "reaching"])
+def test_weights_are_laid_out_for_products_and_back(name: str) -> None:
+    """Of convolutions as [jobs, down, across, in, out] where they are stacked; flat weights keep PyTorch's order."""
+    model = FlatModel(module_named(name, tiny_data()))
+    programs = Stacked(model, tiny_data(), "cpu", compiled=False).programs
+    weights = torch.stack([model.weights, torch.arange(model.size, dtype=torch.float32)])
+    params = programs.params(weights)
+    assert torch.equal(programs.flat(params), weights)
+    assert all(p.is_contiguous() for p in params)
+    for p, own in zip(params, model.module.parameters(), strict=True):
+        assert torch.equal(p[0], own.permute(2, 3, 1, 0) if own.dim() == 4 else own)
+    programs.flat(params).zero_()
+    assert torch.equal(programs.flat(params), weights)  # a copy, not a view
 
 
 @pytest.mark.parametrize("device", DEVICES)

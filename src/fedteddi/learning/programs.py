@@ -27,7 +27,7 @@ from fedteddi.learning.spread import (
     variance_by_image,
     variance_by_layer,
 )
-from fedteddi.learning.stacked_layers import dropout_keys, stacked_copy
+from fedteddi.learning.stacked_layers import dropout_keys, stacked_copy, stacked_layout
 
 Program = Callable[..., Any]
 
@@ -67,20 +67,22 @@ class Programs:
         A module may use its layers in ways that stacking does not see, or draw random numbers that have no key. This is
         tried on the CPU, where products are not rounded.
         """
-        jobs = unflat(torch.stack([model.weights, 1.1 * model.weights]), self.shapes)
+        weights = torch.stack([model.weights, 1.1 * model.weights])
         shape = (4, *self.train_images.shape[1:])
         images = torch.linspace(-2, 2, math.prod(shape)).sin().view(shape)
         self.plain.eval()
         with torch.no_grad():
             expected = []
             for job in range(2):
-                own = dict(zip(self.names, (p[job] for p in jobs), strict=True))
+                own = dict(zip(self.names, (p[job] for p in parts(weights, self.shapes)), strict=True))
                 mine = images[2 * job : 2 * job + 2].permute(0, 3, 1, 2)
                 expected.append(functional_call(self.plain, own, (mine,)))
             try:
-                self.stacked = self.stacked if self._same(jobs, images, torch.cat(expected)) else None
+                same = self._same(self.params(weights), images, torch.cat(expected))
+                self.stacked = self.stacked if same else None
             except Exception:
                 self.stacked = None
+            jobs = self.params(weights)
             try:
                 works = self.stacked is not None or self._same(jobs, images, torch.cat(expected))
                 steady = self._steady(jobs, images)
@@ -125,6 +127,23 @@ class Programs:
                 torch.manual_seed(seed)
                 found.append(self.scores(jobs, images, keys))
         return torch.equal(*found)
+
+    def params(self, weights: Tensor) -> Params:
+        """Cut [jobs, P] into the parameters, as they are held while jobs run."""
+        return tuple(view.contiguous() for view in self._views(weights))
+
+    def flat(self, params: Params) -> Tensor:
+        """Put parameters, or their gradients, back side by side: [jobs, P]."""
+        numbers = sum(shape.numel() for shape in self.shapes)
+        weights = params[0].new_empty(len(params[0]), numbers)
+        for view, p in zip(self._views(weights), params, strict=True):
+            view.copy_(p)
+        return weights
+
+    def _views(self, weights: Tensor) -> Params:
+        """Return where the parameters lie in [jobs, P], laid out as the form of the model in use wants them."""
+        own = parts(weights, self.shapes)
+        return own if self.stacked is None else tuple(stacked_layout(p) for p in own)
 
     def scores(self, params: Params, images: Tensor, keys: Tensor | None) -> Tensor:
         """Return class scores [jobs·m, C] of images [jobs·m, H, W, channels] in the jobs' models."""
@@ -241,14 +260,7 @@ def updated(
     return tuple(moved), tuple(turned)
 
 
-def unflat(weights: Tensor, shapes: list[torch.Size]) -> Params:
-    """Cut [jobs, P] into the parameters, [jobs, …] each."""
-    parts = torch.split(weights, [shape.numel() for shape in shapes], dim=1)
-    return tuple(
-        part.reshape(len(weights), *shape).contiguous() for part, shape in zip(parts, shapes, strict=True)
-    )
-
-
-def flat(params: Params) -> Tensor:
-    """Put parameters [jobs, …] side by side: [jobs, P]."""
-    return torch.cat([p.flatten(1) for p in params], dim=1)
+def parts(weights: Tensor, shapes: list[torch.Size]) -> Params:
+    """View [jobs, P] as the module's own parameters, [jobs, …] each."""
+    cut = torch.split(weights, [shape.numel() for shape in shapes], dim=1)
+    return tuple(part.view(len(weights), *shape) for part, shape in zip(cut, shapes, strict=True))

@@ -18,7 +18,7 @@ from fedteddi.learning.data import Dataset
 from fedteddi.learning.evaluation import share_right
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import NO_IMAGE, Probe, Trained, TrainJob
-from fedteddi.learning.programs import Programs, flat, unflat
+from fedteddi.learning.programs import Programs
 from fedteddi.learning.spread import Params
 
 AT_ONCE = (256, 64, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
@@ -44,7 +44,7 @@ class Stacked:
         self.tf32 = precision != "float32"
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self.programs = Programs(model, data, self.device, dtype, compiled)
-        self.shapes, self.at_once = self.programs.shapes, AT_ONCE[0]
+        self.at_once = AT_ONCE[0]
         if self.device.type == "cuda":
             total_bytes = torch.cuda.get_device_properties(self.device).total_memory
             self.at_once = jobs_at_once(4 * len(model.weights), total_bytes)
@@ -108,7 +108,7 @@ class Stacked:
 
         def measure(chunk: list[Probe]) -> Tensor:
             found, _ = self.programs.loss_gradients(self._params(chunk), *self._indices(chunk, width))
-            return flat(found)
+            return self.programs.flat(found)
 
         return [row for chunk in self._in_chunks(list(probes), measure, most=64) for row in chunk][
             : len(probes)
@@ -118,7 +118,7 @@ class Stacked:
         """Return the share of each class's test images told right, [models, C]."""
 
         def measure(chunk: list[Tensor]) -> Tensor:
-            params = unflat(torch.stack(chunk), self.shapes)
+            params = self.programs.params(torch.stack(chunk))
             right = torch.zeros(len(chunk), self.num_classes, device=self.device)
             for start in range(0, len(self.test_labels), IMAGES_AT_ONCE):
                 part = torch.arange(start, start + IMAGES_AT_ONCE, device=self.device)
@@ -164,7 +164,7 @@ class Stacked:
     def _train_chunk(self, jobs: list[TrainJob]) -> tuple[Tensor, Tensor, Tensor]:
         """Run jobs of one shape; nothing waits for the device here."""
         started = torch.stack([self.place(job.weights) for job in jobs])
-        params = unflat(started, self.shapes)
+        params = self.programs.params(started)
         velocity = tuple(torch.zeros_like(p) for p in params)
         samples = self._sent(np.stack([job.samples for job in jobs]))  # [jobs, τ, b]
         flips = None
@@ -192,7 +192,7 @@ class Stacked:
                 decay,
             )
             total += losses
-        ended = flat(params)
+        ended = self.programs.flat(params)
         moved = torch.linalg.vector_norm(ended - started, dim=1, dtype=torch.float64)
         return ended, total / steps, moved
 
@@ -213,7 +213,7 @@ class Stacked:
         return self._sent(samples), self._sent(flips) if mirrored else None
 
     def _params(self, probes: list[Probe]) -> Params:
-        return unflat(torch.stack([self.place(probe.weights) for probe in probes]), self.shapes)
+        return self.programs.params(torch.stack([self.place(probe.weights) for probe in probes]))
 
     def _sent(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)

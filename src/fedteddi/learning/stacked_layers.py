@@ -64,7 +64,7 @@ class StackedLinear(nn.Module):
 
 
 class StackedConv2d(nn.Module):
-    """A convolution with each job's own kernel; images are channels-last in memory."""
+    """A convolution with each job's own kernel, [jobs, down, across, in, out]; images are channels-last in memory."""
 
     def __init__(self, layer: nn.Conv2d) -> None:
         super().__init__()
@@ -78,13 +78,13 @@ class StackedConv2d(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Map [jobs·b, in, H, W] to [jobs·b, out, H', W']."""
-        jobs, channels, _, height, width = self.weight.shape
+        jobs, height, width, _, channels = self.weight.shape
         if self.kernel is not None and on_gpu(images):
             seen = images.permute(0, 2, 3, 1).contiguous()
             made = self.kernel(seen, self.weight, self.bias, self.stride[0], self.padding[0])
             return made.permute(0, 3, 1, 2)
         columns = self._columns(images.permute(0, 2, 3, 1), height, width)  # [jobs·b, H', W', k²·in]
-        weight = self.weight.to(images.dtype).permute(0, 3, 4, 2, 1).reshape(jobs, -1, channels)
+        weight = self.weight.to(images.dtype).reshape(jobs, -1, channels)
         weight = F.pad(weight, (0, 0, 0, columns.shape[3] - weight.shape[1]))
         found = torch.bmm(columns.reshape(jobs, -1, columns.shape[3]), weight)
         if self.bias is not None:
@@ -97,7 +97,7 @@ class StackedConv2d(nn.Module):
         total = torch.zeros(len(images), dtype=torch.float64, device=images.device)
         if self.weight.requires_grad:
             places = back.shape[1] * back.shape[2]
-            inputs, outputs = self.weight[0, 0].numel(), self.weight.shape[1]
+            inputs, outputs = self.weight[0, ..., 0].numel(), self.weight.shape[4]
             if grams_cost_less(places, inputs, outputs):
                 total += in_slices(self._gram_squares, given, back, places * inputs)
             else:
@@ -107,11 +107,11 @@ class StackedConv2d(nn.Module):
         return total
 
     def _gram_squares(self, given: Tensor, back: Tensor) -> Tensor:
-        columns = self._columns(given.float(), *self.weight.shape[3:])
+        columns = self._columns(given.float(), *self.weight.shape[1:3])
         return gram_squares(columns.flatten(1, 2), back.float().flatten(1, 2))
 
     def _product_squares(self, given: Tensor, back: Tensor) -> Tensor:
-        height, width = self.weight.shape[3:]
+        height, width = self.weight.shape[1:3]
         if self.weight_kernel is not None and on_gpu(given):
             geometry = (height, width, self.stride[0], self.padding[0])
             # To this kernel each image is a job.
@@ -224,6 +224,15 @@ def stacked_copy(module: nn.Module) -> nn.Module | None:
     return made
 
 
+def stacked_layout(parameter: Tensor) -> Tensor:
+    """View a parameter [jobs, …] as stacked layers hold it: a convolution's weight as [jobs, down, across, in, out].
+
+    So matrix products read it and leave its gradient; no step of training has to turn anything. Nothing else has so
+    many dimensions.
+    """
+    return parameter.permute(0, 3, 4, 2, 1) if parameter.dim() == 5 else parameter
+
+
 def dropout_keys(module: nn.Module) -> list[str]:
     """Return the names under which a module's dropout layers take their keys."""
     return [f"{name}.key" for name, layer in module.named_modules() if isinstance(layer, KeyedDropout)]
@@ -237,4 +246,4 @@ def _fits(layer: nn.Module) -> bool:
 
 
 def _one_job(values: Tensor) -> nn.Parameter:
-    return nn.Parameter(values.detach().clone()[None], requires_grad=values.requires_grad)
+    return nn.Parameter(stacked_layout(values.detach().clone()[None]), requires_grad=values.requires_grad)

@@ -217,26 +217,26 @@ def weight_product(
 
 
 def stacked_conv(images: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pad: int) -> Tensor:
-    """Return [jobs·b, H, W, in] convolved with [jobs, out, in, taps down, across], plus a bias [jobs, out]."""
-    # What matrix units read is laid out and rounded once here; in the kernel, each tile would take a detour.
-    laid = weight.detach().permute(0, 3, 4, 2, 1).to(images.dtype).contiguous()
-    found: Tensor = _stacked_conv(images, weight, laid, bias, stride, pad)
+    """Return [jobs·b, H, W, in] convolved with [jobs, taps down, across, in, out], plus a bias [jobs, out]."""
+    # What matrix units read is rounded once here; in the kernel, each tile would take a detour.
+    rounded = weight.detach().to(images.dtype).contiguous()
+    found: Tensor = _stacked_conv(images, weight, rounded, bias, stride, pad)
     return found
 
 
 @torch.library.custom_op("fedteddi::stacked_conv", mutates_args=())
 def _stacked_conv(
-    images: Tensor, weight: Tensor, laid: Tensor, bias: Tensor | None, stride: int, pad: int
+    images: Tensor, weight: Tensor, rounded: Tensor, bias: Tensor | None, stride: int, pad: int
 ) -> Tensor:
-    """As above; `weight` itself is there to have a gradient, `laid` is [jobs, down, across, in, out]."""
-    taps = (laid.shape[1], laid.shape[2])
-    return conv_product(images, laid.flatten(1, 2), bias, taps, stride, pad)
+    """As above; `weight` itself is there to have a gradient, `rounded` is what is multiplied."""
+    taps = (rounded.shape[1], rounded.shape[2])
+    return conv_product(images, rounded.flatten(1, 2), bias, taps, stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_images", mutates_args=())
-def _images_gradient(back: Tensor, laid: Tensor, height: int, width: int, stride: int, pad: int) -> Tensor:
-    taps = (laid.shape[1], laid.shape[2])
-    return images_product(back, laid.flatten(1, 2), (height, width), taps, stride, pad)
+def _images_gradient(back: Tensor, rounded: Tensor, height: int, width: int, stride: int, pad: int) -> Tensor:
+    taps = (rounded.shape[1], rounded.shape[2])
+    return images_product(back, rounded.flatten(1, 2), (height, width), taps, stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_weight", mutates_args=())
@@ -252,14 +252,14 @@ def _size(length: int, taps: int, stride: int, pad: int) -> int:
 
 
 @_stacked_conv.register_fake
-def _(images, weight, laid, bias, stride, pad):
-    high, wide = (_size(images.shape[1 + i], laid.shape[1 + i], stride, pad) for i in (0, 1))
-    return images.new_empty(images.shape[0], high, wide, laid.shape[4])
+def _(images, weight, rounded, bias, stride, pad):
+    high, wide = (_size(images.shape[1 + i], rounded.shape[1 + i], stride, pad) for i in (0, 1))
+    return images.new_empty(images.shape[0], high, wide, rounded.shape[4])
 
 
 @_images_gradient.register_fake
-def _(back, laid, height, width, stride, pad):
-    return back.new_empty(back.shape[0], height, width, laid.shape[3])
+def _(back, rounded, height, width, stride, pad):
+    return back.new_empty(back.shape[0], height, width, rounded.shape[3])
 
 
 @weight_gradient.register_fake
@@ -269,21 +269,21 @@ def _(images, back, jobs, taps_down, taps_across, stride, pad):
 
 
 def _remember(ctx, inputs, output):
-    images, _, laid, bias, ctx.stride, ctx.pad = inputs
+    images, _, rounded, bias, ctx.stride, ctx.pad = inputs
     ctx.biased = bias is not None
-    ctx.save_for_backward(images, laid)
+    ctx.save_for_backward(images, rounded)
 
 
 def _backward(ctx, back):
-    images, laid = ctx.saved_tensors
+    images, rounded = ctx.saved_tensors
     back = back.contiguous()
-    jobs, down, across, channels, outputs = laid.shape
+    jobs, down, across, _, outputs = rounded.shape
     of_images = of_weight = of_bias = None
     if ctx.needs_input_grad[0]:
-        of_images = _images_gradient(back, laid, images.shape[1], images.shape[2], ctx.stride, ctx.pad)
+        of_images = _images_gradient(back, rounded, images.shape[1], images.shape[2], ctx.stride, ctx.pad)
     if ctx.needs_input_grad[1]:
         found = weight_gradient(images, back, jobs, down, across, ctx.stride, ctx.pad)
-        of_weight = found.view(jobs, down, across, channels, outputs).permute(0, 4, 3, 1, 2)
+        of_weight = found.view(rounded.shape)
     if ctx.biased and ctx.needs_input_grad[3]:
         of_bias = back.view(jobs, -1, outputs).sum(dim=1, dtype=torch.float32)
     return of_images, of_weight, None, of_bias, None, None
