@@ -34,7 +34,10 @@ from small_world import tiny_data
 CONVOLUTIONS = [
     (2, 3, 8, 3, 16, 3, 1, 1),  # few channels: the block is not full
     (2, 2, 9, 20, 24, 3, 2, 1),  # a stride, odd sizes
+    (2, 1, 7, 5, 128, 3, 2, 1),  # the same with several blocks to a tap
     (1, 2, 8, 16, 8, 1, 2, 0),  # a shortcut's 1×1
+    (1, 2, 9, 6, 4, 2, 3, 0),  # a stride past the taps: pixels that nothing has seen
+    (1, 1, 10, 4, 32, 5, 3, 2),  # 1 to 4 taps to a pixel
     (2, 2, 7, 5, 6, 3, 1, 0),  # no padding
     (1, 40, 16, 4, 4, 3, 1, 1),  # pixels enough for several parts
     (1, 1, 4, 80, 72, 3, 1, 1),  # more channels than a block
@@ -52,7 +55,7 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> None:
 def convolution(
     jobs: int, b: int, side: int, channels: int, outputs: int, taps: int, stride: int, pad: int, biased: bool
 ) -> None:
-    images = torch.randn(jobs * b, side, side, channels, requires_grad=True)
+    images = torch.randn(jobs * b, side, side + 1, channels, requires_grad=True)
     weight = torch.randn(jobs, taps, taps, channels, outputs, requires_grad=True)
     bias = torch.randn(jobs, outputs, requires_grad=True) if biased else None
     found = stacked_conv(images, weight, bias, stride, pad)

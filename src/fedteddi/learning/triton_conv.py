@@ -16,6 +16,17 @@ ENOUGH_PROGRAMS = 2048  # to keep a large device busy
 
 
 @triton.jit
+def _tap_met(
+    number, first_down, first_across, taps_across, TAPS_ACROSS: tl.constexpr, APART: tl.constexpr
+):  # fmt: skip
+    """Return which tap is the number-th of those that lie so far apart, counted from the first."""
+    if APART == 1:
+        return number
+    down = first_down + number // taps_across * APART
+    return down * TAPS_ACROSS + first_across + number % taps_across * APART
+
+
+@triton.jit
 def _gathered_product(
     source, weight, bias, target, images,
     height: tl.constexpr, width: tl.constexpr, high: tl.constexpr, wide: tl.constexpr,
@@ -25,21 +36,33 @@ def _gathered_product(
 ):  # fmt: skip
     """target[pixel, o] = Σ_taps Σ_c source[pixel moved by the tap, c] · weight[tap, c, o] of each job.
 
-    Backward, pixels move the other way, weights are read transposed, and a stride leaves holes. Taps and channels are
-    one long dimension, so that a block of it may hold several taps where channels are few.
+    Backward, pixels move the other way and weights are read transposed. With a stride, a pixel then meets only the taps
+    that differ from it by multiples of the stride: a program takes pixels that lie so far apart, which meet the same
+    taps, perhaps none. Taps and channels are one long dimension, so that a block of it may hold several taps where
+    channels are few.
     """
+    APART: tl.constexpr = STRIDE if BACKWARD else 1
+    HIGH: tl.constexpr = (high + APART - 1) // APART
+    WIDE: tl.constexpr = (wide + APART - 1) // APART
     job = tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    out = tl.program_id(1) * BO + tl.arange(0, BO)
-    image = row // (high * wide)
-    y = ((row % (high * wide)) // wide)[:, None]
-    x = (row % wide)[:, None]
-    there = row < images * high * wide
+    out = tl.program_id(1) // (APART * APART) * BO + tl.arange(0, BO)
+    image = row // (HIGH * WIDE)
+    y = ((row % (HIGH * WIDE)) // WIDE)[:, None]
+    x = (row % WIDE)[:, None]
+    there = row < images * HIGH * WIDE
+    first_y = tl.program_id(1) % (APART * APART) // APART
+    first_x = tl.program_id(1) % APART
+    first_down = (first_y + PAD) % APART
+    first_across = (first_x + PAD) % APART
+    taps_across = (TAPS_ACROSS - first_across + APART - 1) // APART
+    taps = (TAPS // TAPS_ACROSS - first_down + APART - 1) // APART * taps_across
+    taps_across = tl.maximum(taps_across, 1)  # it divides, before it is known that there are none
     # Offsets inside an image or a job's weights take 32 bits, all before them 64.
     own = source + ((job * images + image) * (height * width * C))[:, None]
     weight += job * (TAPS * C * O)
     total = tl.zeros((ROWS, BO), dtype=tl.float32)
-    for step in range((TAPS * C + BC - 1) // BC):
+    for step in range((taps * C + BC - 1) // BC):
         if C % BC == 0:  # all of one tap: little to reckon
             tap = step // (C // BC)
             c = step % (C // BC) * BC + tl.arange(0, BC)[None, :]
@@ -47,32 +70,33 @@ def _gathered_product(
             tap = (step * BC + tl.arange(0, BC)[None, :]) // C
             c = (step * BC + tl.arange(0, BC)[None, :]) % C
         if BACKWARD:
-            down = y + PAD - tap // TAPS_ACROSS
-            across = x + PAD - tap % TAPS_ACROSS
-            fits = (
-                there[:, None] & (down >= 0) & (across >= 0) & (down % STRIDE == 0) & (across % STRIDE == 0)
-            )
-            down = down // STRIDE
-            across = across // STRIDE
+            down = y + (first_y + PAD) // APART - tap // taps_across
+            across = x + (first_x + PAD) // APART - tap % taps_across
         else:
             down = y * STRIDE - PAD + tap // TAPS_ACROSS
             across = x * STRIDE - PAD + tap % TAPS_ACROSS
-            fits = there[:, None] & (down >= 0) & (across >= 0)
-        fits = fits & (down < height) & (across < width)
+        fits = there[:, None] & (down >= 0) & (across >= 0) & (down < height) & (across < width)
         if C % BC != 0:
-            fits = fits & (tap < TAPS)
+            fits = fits & (tap < taps)
         seen = tl.load(own + (down * width + across) * C + c, mask=fits, other=0.0)
         k = step * BC + tl.arange(0, BC)[:, None]
         if not BACKWARD:
             place = k * O + out[None, :]
         elif C % BC == 0:  # weight is [jobs, taps, O, C] to this kernel
-            place = (tap * O + out[None, :]) * C + step % (C // BC) * BC + tl.arange(0, BC)[:, None]
+            met = _tap_met(tap, first_down, first_across, taps_across, TAPS_ACROSS, APART)
+            place = (met * O + out[None, :]) * C + step % (C // BC) * BC + tl.arange(0, BC)[:, None]
         else:
-            place = (k // C * O + out[None, :]) * C + k % C
-        w = tl.load(weight + place, mask=(k < TAPS * C) & (out < O)[None, :], other=0.0)
+            met = _tap_met(k // C, first_down, first_across, taps_across, TAPS_ACROSS, APART)
+            place = (met * O + out[None, :]) * C + k % C
+        w = tl.load(weight + place, mask=(k < taps * C) & (out < O)[None, :], other=0.0)
         total = tl.dot(seen, w, total, input_precision=PRECISION)
     if BIAS:
         total += tl.load(bias + job * O + out, mask=out < O, other=0.0)[None, :]
+    if APART > 1:
+        y = (row % (HIGH * WIDE)) // WIDE * APART + first_y
+        x = row % WIDE * APART + first_x
+        there = there & (y < high) & (x < wide)
+        row = (image * high + y) * wide + x
     where = (job * images * high * wide + row) * O
     tl.store(
         target + where[:, None] + out[None, :],
@@ -178,9 +202,10 @@ def images_product(
     jobs, _, channels, outputs = weight.shape
     number, high, wide, _ = back.shape
     found = back.new_empty(number, *size, channels)
-    b, pixels = number // jobs, number // jobs * size[0] * size[1]
+    b = number // jobs
+    pixels = b * triton.cdiv(size[0], stride) * triton.cdiv(size[1], stride)  # that meet the same taps
     tile = tile or product_tile(pixels, taps[0] * taps[1], outputs, channels, *_limits(back))
-    grid = (triton.cdiv(pixels, tile.rows), triton.cdiv(channels, tile.outputs), jobs)
+    grid = (triton.cdiv(pixels, tile.rows), triton.cdiv(channels, tile.outputs) * stride**2, jobs)
     _gathered_product[grid](
         back, weight, weight, found, b, high, wide, *size,
         outputs, channels, taps[0] * taps[1], taps[1], stride, pad, True, False, _precision(),
