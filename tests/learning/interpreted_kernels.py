@@ -50,10 +50,8 @@ NORMS = [  # side, channels, groups
     (1, 8, 8),
     (20, 32, 4),
     (5, 64, 8),
-    (12, 64, 8),  # cut by groups
-    (32, 16, 8),  # no narrower
-    (17, 32, 1),  # one group, held, and one that is read twice
-    (23, 64, 1),
+    (12, 128, 8),  # held on the way there, read twice on the way back
+    (9, 512, 8),  # read twice both ways
 ]
 
 
