@@ -45,14 +45,7 @@ CONVOLUTIONS = [
 ]
 TILES = [Tile(64, 16, 32, 8, 2), Tile(16, 32, 16, 4, 4), Tile(256, 64, 128, 8, 3)]
 TILED = [(2, 2, 9, 20, 24, 3, 2, 1), (1, 1, 4, 80, 72, 3, 1, 1), (2, 1, 5, 64, 32, 3, 2, 1)]
-NORMS = [  # side, channels, groups
-    (6, 16, 8),
-    (1, 8, 8),
-    (20, 32, 4),
-    (5, 64, 8),
-    (12, 128, 8),  # held on the way there, read twice on the way back
-    (9, 512, 8),  # read twice both ways
-]
+NORMS = [(6, 16, 8), (1, 8, 8), (20, 32, 4), (5, 64, 8)]  # side, channels, groups
 
 
 def close(found: torch.Tensor, expected: torch.Tensor) -> None:

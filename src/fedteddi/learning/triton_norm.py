@@ -1,8 +1,7 @@
 """GroupNorm of many jobs with each its own scale and shift, and the ReLU that mostly follows, in one go on a GPU.
 
-One program takes one image, [pixels, channels]: for its groups' statistics, then to normalise. It holds the image in
-between if it can, and reads it again if not. What a compiler makes of the plain formula reads and writes it several
-times more, above all on the way back.
+One program takes one image, [pixels, channels], and reads it twice: for its groups' statistics, then to normalise. What
+a compiler makes of the plain formula reads and writes it several times more, above all on the way back.
 """
 
 import torch
@@ -10,19 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Values of an image that a program can hold in its registers; on the way back it holds two images.
-HELD, HELD_BACK = 32768, 16384
-VALUES_A_THREAD = 32
-VALUES = 8192  # that it takes at a time of an image that it cannot hold, by so many warps
-WARPS = 4
-
-
-@triton.jit
-def _pixels(values, n, start, PIXELS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
-    """Return an image's pixels from `start` on, zeros past its end."""
-    p = start + tl.arange(0, BLOCK)
-    where = (n * PIXELS + p)[:, None] * C + tl.arange(0, C)[None, :]
-    return tl.load(values + where, mask=(p < PIXELS)[:, None], other=0.0)
+VALUES = 8192  # of an image that a program holds at a time
 
 
 @triton.jit
@@ -36,11 +23,11 @@ def _normalised(
     c = tl.arange(0, C)
     total = tl.zeros((C,), dtype=tl.float32)
     square = tl.zeros((C,), dtype=tl.float32)
-    WHOLE: tl.constexpr = BLOCK >= PIXELS  # held, and not read again
-    if WHOLE:
-        image = _pixels(values, n, 0, PIXELS, C, BLOCK)
     for start in range(0, PIXELS, BLOCK):
-        v = image if WHOLE else _pixels(values, n, start, PIXELS, C, BLOCK)
+        p = start + tl.arange(0, BLOCK)
+        v = tl.load(
+            values + (n * PIXELS + p)[:, None] * C + c[None, :], mask=(p < PIXELS)[:, None], other=0.0
+        )
         v = v.to(tl.float32)
         total += tl.sum(v, 0)
         square += tl.sum(v * v, 0)
@@ -58,8 +45,7 @@ def _normalised(
     for start in range(0, PIXELS, BLOCK):
         p = start + tl.arange(0, BLOCK)
         where = (n * PIXELS + p)[:, None] * C + c[None, :]
-        v = image if WHOLE else _pixels(values, n, start, PIXELS, C, BLOCK)
-        v = v.to(tl.float32)
+        v = tl.load(values + where, mask=(p < PIXELS)[:, None], other=0.0).to(tl.float32)
         v = v * factor[None, :] + shift[None, :]
         if RELU:
             v = tl.maximum(v, 0.0)
@@ -84,15 +70,12 @@ def _normalised_back(
     shift = tl.load(bias + job * C + c)
     total = tl.zeros((C,), dtype=tl.float32)
     along = tl.zeros((C,), dtype=tl.float32)
-    WHOLE: tl.constexpr = BLOCK >= PIXELS  # held, and not read again
-    if WHOLE:
-        image = _pixels(values, n, 0, PIXELS, C, BLOCK)
-        image_back = _pixels(back, n, 0, PIXELS, C, BLOCK)
     for start in range(0, PIXELS, BLOCK):
-        x = image if WHOLE else _pixels(values, n, start, PIXELS, C, BLOCK)
-        d = image_back if WHOLE else _pixels(back, n, start, PIXELS, C, BLOCK)
-        x = (x.to(tl.float32) - mean[None, :]) * scale[None, :]
-        d = d.to(tl.float32)
+        p = start + tl.arange(0, BLOCK)
+        where = (n * PIXELS + p)[:, None] * C + c[None, :]
+        x = tl.load(values + where, mask=(p < PIXELS)[:, None], other=0.0).to(tl.float32)
+        x = (x - mean[None, :]) * scale[None, :]
+        d = tl.load(back + where, mask=(p < PIXELS)[:, None], other=0.0).to(tl.float32)
         if RELU:
             d = tl.where(x * w[None, :] + shift[None, :] > 0, d, 0.0)
         total += tl.sum(d, 0)
@@ -107,10 +90,9 @@ def _normalised_back(
     for start in range(0, PIXELS, BLOCK):
         p = start + tl.arange(0, BLOCK)
         where = (n * PIXELS + p)[:, None] * C + c[None, :]
-        x = image if WHOLE else _pixels(values, n, start, PIXELS, C, BLOCK)
-        d = image_back if WHOLE else _pixels(back, n, start, PIXELS, C, BLOCK)
-        x = (x.to(tl.float32) - mean[None, :]) * scale[None, :]
-        d = d.to(tl.float32)
+        x = tl.load(values + where, mask=(p < PIXELS)[:, None], other=0.0).to(tl.float32)
+        x = (x - mean[None, :]) * scale[None, :]
+        d = tl.load(back + where, mask=(p < PIXELS)[:, None], other=0.0).to(tl.float32)
         if RELU:
             d = tl.where(x * w[None, :] + shift[None, :] > 0, d, 0.0)
         d = (d * w[None, :] - total[None, :] - x * along[None, :]) * scale[None, :]
@@ -126,11 +108,22 @@ def _stacked_norm(
     found = torch.empty_like(values)
     means = torch.empty(number, groups, device=values.device)
     scales = torch.empty_like(means)
-    block, warps = _pixels_and_warps(pixels, channels, HELD)
+    block = _pixels_at_once(pixels, channels)
     _normalised[(number,)](
-        values, weight, bias, found, means, scales, number // len(weight),
-        pixels, channels, groups, eps, relu, block, num_warps=warps,
-    )  # fmt: skip
+        values,
+        weight,
+        bias,
+        found,
+        means,
+        scales,
+        number // len(weight),
+        pixels,
+        channels,
+        groups,
+        eps,
+        relu,
+        block,
+    )
     return found, means, scales
 
 
@@ -143,20 +136,16 @@ def _norm_gradients(
     found = torch.empty_like(values)
     of_weight = torch.empty(number, channels, device=values.device)
     of_bias = torch.empty_like(of_weight)
-    block, warps = _pixels_and_warps(pixels, channels, HELD_BACK)
+    block = _pixels_at_once(pixels, channels)
     _normalised_back[(number,)](
         values, back, weight, bias, means, scales, found, of_weight, of_bias, number // len(weight),
-        pixels, channels, means.shape[1], relu, block, num_warps=warps,
+        pixels, channels, means.shape[1], relu, block,
     )  # fmt: skip
     return found, of_weight, of_bias
 
 
-def _pixels_and_warps(pixels: int, channels: int, most: int) -> tuple[int, int]:
-    """Return how many pixels a program takes at a time, all if that makes no more than `most` values, and its warps."""
-    whole: int = triton.next_power_of_2(pixels)
-    if whole * channels <= most:
-        return whole, max(1, whole * channels // (32 * VALUES_A_THREAD))
-    return max(1, VALUES // channels), WARPS
+def _pixels_at_once(pixels: int, channels: int) -> int:
+    return max(1, min(triton.next_power_of_2(pixels), VALUES // channels))
 
 
 @_stacked_norm.register_fake
