@@ -184,6 +184,12 @@ def test_chunk_sizes() -> None:
         sizes.append(chunk_size(left, 256, long=True))
         left -= sizes[-1]
     assert sizes == [256] * 5 + [64]
+    left, sizes = 459, []  # where 64 are the most that fit, idle rows are dear: the rest goes by 32 and 16
+    while left > 0:
+        sizes.append(chunk_size(left, 64, long=True))
+        left -= sizes[-1]
+    assert sizes == [64] * 7 + [16]
+    assert chunk_size(30, 64) == 32
     assert chunk_size(200, 256) == 256
     assert chunk_size(170, 256) == 64
     assert chunk_size(3, 256) == 16

@@ -21,7 +21,7 @@ from fedteddi.learning.jobs import NO_IMAGE, Probe, Trained, TrainJob
 from fedteddi.learning.programs import Programs
 from fedteddi.learning.spread import Params
 
-AT_ONCE = (256, 64, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
+AT_ONCE = (256, 64, 32, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
 SMALLEST = 16  # fewer only where memory asks for it: compiling costs more than some idle rows
 WORTH_FILLING = 0.7
 MANY_STEPS = 1000  # of a job, which only pre-training has: then idle rows cost more than compiling
@@ -232,7 +232,7 @@ def chunk_size(left: int, most: int, *, long: bool = False) -> int:
 
     The rest of a long list is not worth a program for few jobs.
     """
-    smallest = min(most, 4 * SMALLEST if long else SMALLEST)
+    smallest = min(most, max(SMALLEST, most // 4) if long else SMALLEST)
     for size in AT_ONCE:
         if smallest <= size <= most and left >= WORTH_FILLING * size:
             return size
