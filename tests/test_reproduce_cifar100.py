@@ -72,6 +72,7 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
     rows = Path("README.md").read_text(encoding="utf-8").split("<!-- results of cifar100 begins -->\n")[1]
     assert rows.startswith("| claim | paper | ours | holds? | command |")
     assert "| frame 2: fewer rounds than fed-cbs, to 50% | 51.8 % fewer rounds |" in rows
+    assert "\n\nSeeds run so far, of 10, 11, 12, 13, 14: none yet; fedteddi: 10, 11; random: 10.\n" in rows
     keys = [one.key for one in read_summaries(Path("kept/cifar100")).runs]
     assert keys == [("fedteddi", 30.0, 10), ("fedteddi", 30.0, 11), ("random", 30.0, 10)]
     play("together", ["fedteddi", "random"], [10, 11])
@@ -85,7 +86,7 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
     assert "- fedteddi: 10, 11\n- fedcgd: none yet\n" in page
     assert "- random: 10\n" in page
     for frame in (1, 2):
-        for title in ("final and best accuracy", "rounds to an accuracy", "old and new classes"):
+        for title in ("final, best and mean accuracy", "rounds to an accuracy", "old and new classes"):
             assert f"## Frame {frame}: {title}" in page
     pictures = sorted(file.name for file in Path("kept/cifar100").glob("*.png"))
     assert pictures == [

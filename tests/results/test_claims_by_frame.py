@@ -38,6 +38,7 @@ def test_rounds_count_from_the_frames_start() -> None:
     assert "15 ± 5 against 30 ± 9 rounds, 100.0% faster, 50.0% fewer rounds" in rows[0].findings[0].full
     first = Faster("random", "–", target=0.50, frame=1).judge(study, (30.0,))
     assert {row.verdict for row in first} == {"does not hold"}
+    assert first[0].findings[0].short == "frame 1, 50%: 47 ± 3 against 5 ± 0 rounds"  # not "-89% faster"
 
 
 def test_a_miss_is_censored_at_its_own_frames_rounds() -> None:

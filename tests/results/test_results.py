@@ -126,6 +126,9 @@ def test_costs_are_summed_until_the_target() -> None:
 def test_summary() -> None:
     row = summary(STUDY, 1).set_index("scheduler").loc["fedteddi"]
     assert row["final balanced"] == "0.750 ± 0.000"
+    assert row["mean balanced"] == "0.639 ± 0.000"  # of 0.567 (the model that enters), 0.6 and 0.75
+    theirs = summary(STUDY, 1).set_index("scheduler").loc["random"]
+    assert theirs["mean balanced"] == "0.539 ± 0.024"  # of 0.567, 0.5, 0.6 and of 0.567, 0.5, 0.5
     assert row["clients a round"] == "2.0"
     assert row["with new classes"] == "1.0"
 

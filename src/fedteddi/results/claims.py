@@ -28,6 +28,7 @@ from fedteddi.results.comparisons import (
     reached_levels,
     scheduled_new,
     scheduled_old,
+    unknown,
     verdict_of,
 )
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, Study
@@ -148,7 +149,7 @@ class First:
         pairs = {rival: runs for rival, runs in both.items() if runs[0]}
         missing = [rival for rival in self.rivals if rival not in pairs]
         if not pairs:
-            yield Finding("cannot be judged", "–", f"{where}: no runs of {OURS} and {missing[0]}")
+            yield unknown(f"{where}: no runs of {OURS} and {missing[0]}")
         elif "accuracy" in self.what:
             chosen = final if self.what == "final accuracy" else mean_over_frame
             value = partial(chosen, accuracy=accuracy)
@@ -165,7 +166,7 @@ class First:
             every = [runs for one in pairs.values() for runs in one]
             levels = reached_levels(every, frame, accuracy)
             if not levels:
-                yield Finding("cannot be judged", "–", f"{where}: no rule reaches any level with every seed")
+                yield unknown(f"{where}: no rule reaches any level with every seed")
             for level in levels if self.what == "speed to each level" else levels[-1:]:
                 each = {r: faster(*runs, frame, level, accuracy, where) for r, runs in pairs.items()}
                 rounds = {r: rounds_to(runs[1], frame, level, accuracy) for r, runs in pairs.items()}
@@ -211,7 +212,7 @@ class MostAtTightest:
                 where = f"{tight:g} s against {time:g} s"
                 differences = np.array([leads[tight][s] - leads[time][s] for s in seeds])
                 if len(seeds) == 0:
-                    findings.append(Finding("cannot be judged", "–", f"{where}: runs are missing"))
+                    findings.append(unknown(f"{where}: runs are missing"))
                     continue
                 means = [np.mean([leads[t][s] for s in seeds]) for t in (tight, time)]
                 text = (

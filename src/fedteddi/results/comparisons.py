@@ -28,6 +28,11 @@ class Finding:
     full: str
 
 
+def unknown(why: str) -> Finding:
+    """Return the finding of a comparison that could not be made."""
+    return Finding("cannot be judged", why, why)
+
+
 def verdict_of(differences: np.ndarray) -> Verdict:
     """Judge "these are above zero" by the 95 % interval of their mean; one seed has no interval."""
     if len(differences) < 2:
@@ -50,16 +55,15 @@ def faster(
     `gain` is what is told in short.
     """
     if not own:
-        return Finding("cannot be judged", "–", f"{where}: runs are missing")
+        return unknown(f"{where}: runs are missing")
     if target is None:
-        return Finding("cannot be judged", "–", f"{where}: neither reaches any level with every seed")
+        return unknown(f"{where}: neither reaches any level with every seed")
     mine, other = (rounds_to(runs, frame, target, accuracy) for runs in (own, theirs))
     facts = saving(mine, other)
-    full = f"{where}, {percent(target)}: {facts['ours']} against {facts['theirs']} rounds"
-    short = f"{where}, {percent(target)}: {facts[gain]} {gain}"
-    if facts[gain] == "–":
-        short = full
-    else:
+    short = full = f"{where}, {percent(target)}: {facts['ours']} against {facts['theirs']} rounds"
+    if facts[gain] != "–":
+        if not facts[gain].lstrip("≥≤ ").startswith("-"):  # "-31% fewer" would take a second reading
+            short = f"{where}, {percent(target)}: {facts[gain]} {gain}"
         full += f", {facts['faster']} faster, {facts['fewer rounds']} fewer rounds"
         full += f", difference {facts['difference (95 %)']}"
     if not mine.censored.any() and not other.censored.any():
@@ -100,7 +104,7 @@ def ahead(
     The difference that is shown is above zero where it is.
     """
     if not own:
-        return Finding("cannot be judged", "–", f"{where}: no pair of runs with {rival}")
+        return unknown(f"{where}: no pair of runs with {rival}")
     mine, other = ([measure(run, frame) for run in runs] for runs in (own, theirs))
     differences = (np.array(mine) - np.array(other)) * (-1 if smaller else 1)
     text = f"{where}: {spread(mine, digits)} against {spread(other, digits)}, difference {points(differences, digits)}"

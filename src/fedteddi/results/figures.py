@@ -236,6 +236,7 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
     ax.set_ylabel(f"rounds of frame {frame}")
     ax.set_ylim(bottom=0)  # a cost; and few rounds would else be shown by fractions
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))  # levels lie a percent apart
 
 
 def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:

@@ -3,6 +3,7 @@
 Everything on it is computed from summaries: the same summaries give the same page and the same CSV files, to the byte.
 """
 
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ from fedteddi.errors import InputError
 from fedteddi.results import figures, tables
 from fedteddi.results.cells import cells, cells_table, short_cells_table
 from fedteddi.results.claims import OURS, Judged
+from fedteddi.results.comparisons import by_seed
 from fedteddi.results.page_parts import QUICK, Page, changes, how_run, plain, save_page, shorter
 from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import REFERENCES, Study
@@ -79,7 +81,17 @@ def readme_table(reproduction: Reproduction, study: Study) -> str:
     if reproduction.ours != OURS:
         own = short_cells_table(cells(study, reproduction.ours, reproduction.targets))
         short += f"\n\n{tables.markdown(own)}" if len(own) else ""
-    return short
+    return short + _seeds_in_short(reproduction, study)
+
+
+def _seeds_in_short(reproduction: Reproduction, study: Study) -> str:
+    """Return a sentence on the seeds that most rules have, and who has others, if the study is not whole."""
+    texts = _seeds_run(reproduction, study)
+    if not texts:
+        return ""
+    most, _ = Counter(texts.values()).most_common(1)[0]
+    others = "".join(f"; {rule}: {text}" for rule, text in texts.items() if text != most)
+    return f"\n\nSeeds run so far, of {', '.join(map(str, reproduction.seeds))}: {most}{others}."
 
 
 def _of(row: Judged) -> str:
@@ -153,7 +165,7 @@ def _figures(study: Study) -> dict[str, Figure]:
 
 
 TITLES = {
-    "accuracy": "Final and best accuracy, who was scheduled, and the cost",
+    "accuracy": "Final, best and mean accuracy, who was scheduled, and the cost",
     "rounds": "Rounds to an accuracy",
     "old-and-new": "Old and new classes",
 }
@@ -176,7 +188,7 @@ def _text(
         f"{len(summaries.runs)} finished runs. Written by {source}; nothing on this page is typed by hand.",
         "",
     ]
-    lines += _seeds(reproduction, summaries)
+    lines += _seeds(reproduction, summaries.study)
     if changed:
         lines += ["Settings that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]
@@ -200,17 +212,23 @@ def _text(
     return "\n".join(lines) + "\n"
 
 
-def _seeds(reproduction: Reproduction, summaries: Summaries) -> list[str]:
-    """Say which seeds there are, unless they are those of the whole study."""
+def _seeds_run(reproduction: Reproduction, study: Study) -> dict[str, str]:
+    """Return which seeds were run of each rule, and deadline, in words; nothing if the study is whole."""
     found: dict[str, tuple[int, ...]] = {}
     for rule in reproduction.rule_names:
         for deadline_s in reproduction.deadlines_s:
             at = f" at {deadline_s:g} s" if len(reproduction.deadlines_s) > 1 else ""
-            own = [one.key[2] for one in summaries.runs if one.key[:2] == (rule, deadline_s)]
-            found[f"{rule}{at}"] = tuple(sorted(own))
+            found[f"{rule}{at}"] = tuple(sorted(by_seed(study, rule, deadline_s)))
     if set(found.values()) == {reproduction.seeds}:
+        return {}
+    return {rule: ", ".join(map(str, seeds)) or "none yet" for rule, seeds in found.items()}
+
+
+def _seeds(reproduction: Reproduction, study: Study) -> list[str]:
+    """Say which seeds there are, unless they are those of the whole study."""
+    texts = _seeds_run(reproduction, study)
+    if not texts:
         return []
-    texts = {rule: ", ".join(map(str, seeds)) or "none yet" for rule, seeds in found.items()}
     if len(set(texts.values())) == 1:
         return [f"Seeds: {texts.popitem()[1]}.", ""]
     each = [f"- {rule}: {text}" for rule, text in texts.items()]

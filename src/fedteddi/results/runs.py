@@ -225,7 +225,7 @@ class Study:
         return rounds_to_levels_by_frame(self)
 
     def summary(self, frame: int | None = None) -> pd.DataFrame:
-        """Return final and best accuracy, who was scheduled, and what the frame cost."""
+        """Return final, best and mean accuracy, who was scheduled, and what the frame cost."""
         from fedteddi.results import tables
 
         return tables.summary(self, self._played(frame))

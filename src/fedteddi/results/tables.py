@@ -51,7 +51,7 @@ def rounds_to(runs: list[RunRecord], frame: int, target: float, accuracy: Accura
 
 
 def summary(study: Study, frame: int) -> pd.DataFrame:
-    """Return final and best accuracy, who was scheduled, and what the frame cost, per scheduler and deadline."""
+    """Return final, best and mean accuracy, who was scheduled, and what the frame cost, per scheduler and deadline."""
     rows = []
     for deadline_s, scheduler, runs in groups(study):
         row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler, "seeds": len(runs)}
@@ -59,6 +59,7 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
             judged = [[r[accuracy] for r in run.evaluated(frame)] for run in runs]
             row[f"final {accuracy}"] = spread([values[-1] for values in judged])
             row[f"best {accuracy}"] = spread([max(values) for values in judged])
+            row[f"mean {accuracy}"] = spread([float(np.mean(values)) for values in judged])
         played = [[r for r in run.records if r["frame"] == frame and r["round"]] for run in runs]
         clients = _mean(len(r["clients"]) for own in played for r in own)
         new = _mean(r["scheduled_new"] for own in played for r in own)
