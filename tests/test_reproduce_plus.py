@@ -1,6 +1,7 @@
 """The report of fedteddi-plus: fixed beforehand, against every rule, on seeds that its development did not see."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.summary import Summaries, Summarised, write_summaries
 from fedteddi.schedulers.registry import built_in, named_rule, option_defaults
 from fedteddi.studies import CIFAR10, CIFAR100, PLUS, PLUS_ABLATION, PLUS_CIFAR10, PLUS_CIFAR100, PLUS_FASHION
-from made_study import made_run
+from made_study import made_frames, made_run
 
 Cli = Callable[..., Outcome]
 REPORTS = [PLUS_CIFAR10, PLUS_CIFAR100, PLUS_FASHION]
@@ -64,3 +65,24 @@ def test_the_page_counts_cells_and_names_what_was_not_won(
     assert lost in page
     assert "- random at 1.2 s: 10, 11" in page
     assert Path("kept/plus-cifar10/cells.csv").is_file()
+
+
+@pytest.mark.parametrize("report", [PLUS_CIFAR10, PLUS_CIFAR100], ids=lambda report: report.name)
+def test_a_group_without_any_rule_of_a_claim_has_a_page(
+    report: Reproduction, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules with the better search are a group of their own: of the paper's rules as they are, nothing is there."""
+    monkeypatch.chdir(tmp_path)
+    base = paper_settings(report)
+    frames = sum(rounds > 0 for rounds in base.rounds)
+    run = made_frames("fedcgd", 10, [[0.5, 0.6]] * frames, deadline_s=report.deadlines_s[0], base=base)
+    settings = run.settings.changed(name="fedcgd-search-refined", scheduler_options={"search": "refined"})
+    run = replace(run, settings=settings)
+    write_summaries(Summaries(report.name, (Summarised(run, {"device": "cpu"}, 1.0),)), Path("kept"))
+    done = cli("reproduce", report.name, "--from-summaries", "kept")
+    assert done.code == 0, done.err
+    claims = [
+        line for line in Path("kept.md").read_text().splitlines() if "rule of the paper as it is" in line
+    ]
+    assert len(claims) == 2
+    assert all("| no runs of fedteddi-plus at" in line and "cannot be judged" in line for line in claims)

@@ -160,8 +160,8 @@ class Study:
 
     @property
     def frames(self) -> list[int]:
-        """The frames that have rounds."""
-        return [frame for frame, rounds in enumerate(self.runs[0].settings.rounds) if rounds]
+        """The frames that have rounds, which all its runs share."""
+        return [frame for run in self.runs[:1] for frame, rounds in enumerate(run.settings.rounds) if rounds]
 
     @property
     def finished(self) -> bool:
