@@ -17,7 +17,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import NO_IMAGE, Probe, TrainJob
 from fedteddi.learning.models import make_model
 from fedteddi.learning.one_by_one import OneByOne
-from fedteddi.learning.stacked import Stacked, chunk_size, jobs_at_once
+from fedteddi.learning.stacked import Stacked, chunk_size, fewest_jobs, jobs_at_once
 from small_world import tiny_data
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -190,6 +190,9 @@ def test_chunk_sizes() -> None:
         left -= sizes[-1]
     assert sizes == [64] * 7 + [16]
     assert chunk_size(30, 64) == 32
+    # One client that stands for 30 has batches of 960 images: fifteen idle rows would cost fifteen times as much.
+    assert [fewest_jobs(batch) for batch in (8, 32, 33, 128, 960)] == [16, 16, 4, 4, 1]
+    assert chunk_size(2, 64, fewest_jobs(960)) == 1
     assert chunk_size(200, 256) == 256
     assert chunk_size(170, 256) == 64
     assert chunk_size(3, 256) == 16
@@ -205,9 +208,16 @@ def test_large_models_are_not_tried_in_numbers_that_cannot_fit() -> None:
     assert jobs_at_once(40 * gigabyte, 8 * gigabyte) == 1
 
 
-@pytest.mark.parametrize(("steps", "size"), [(10, 16), (999, 16), (1000, 3), (2130, 3)])
-def test_jobs_of_many_steps_are_not_filled_up(steps: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CIFAR-100's pre-training has 2,130 steps: idle rows would cost more than a program for three jobs."""
+@pytest.mark.parametrize(
+    ("steps", "width", "chunks"),
+    [(10, 4, [16]), (999, 4, [16]), (1000, 4, [2]), (2130, 4, [2]), (10, 64, [4]), (10, 960, [1, 1])],
+)
+def test_long_jobs_are_not_filled_up(
+    steps: int, width: int, chunks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CIFAR-100's pre-training has 2,130 steps: idle rows would cost more than a program for two jobs. So
+    would those beside the one client of the bound `centralised`, in every round.
+    """
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
     engine = Stacked(model, data, "cpu", compiled=False)
@@ -218,10 +228,10 @@ def test_jobs_of_many_steps_are_not_filled_up(steps: int, size: int, monkeypatch
         return torch.stack([job.weights for job in chunk]), torch.zeros(len(chunk)), torch.zeros(len(chunk))
 
     monkeypatch.setattr(engine, "_train_chunk", counted)
-    jobs = [replace(job, samples=np.zeros((steps, 4), dtype=np.int64)) for job in jobs_of(model, 3)]
+    jobs = [replace(job, samples=np.zeros((steps, width), dtype=np.int64)) for job in jobs_of(model, 2)]
     ends = engine.train(jobs)
-    assert sizes == [size]
-    assert [torch.equal(end.weights, job.weights) for end, job in zip(ends, jobs, strict=True)] == [True] * 3
+    assert sizes == chunks
+    assert [torch.equal(end.weights, job.weights) for end, job in zip(ends, jobs, strict=True)] == [True] * 2
 
 
 class OwnNoise(nn.Module):

@@ -22,7 +22,12 @@ from fedteddi.learning.programs import Programs
 from fedteddi.learning.spread import Params
 
 AT_ONCE = (256, 64, 32, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
-SMALLEST = 16  # fewer only where memory asks for it: compiling costs more than some idle rows
+SMALLEST = (
+    16  # fewer only of large batches or where memory asks for it: compiling costs more than some idle rows
+)
+IMAGES_WORTH_FILLING = (
+    512  # in a step of all jobs of a chunk: with so many, an idle row is no trifle any more
+)
 WORTH_FILLING = 0.7
 MANY_STEPS = 1000  # of a job, which only pre-training has: then idle rows cost more than compiling
 COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
@@ -61,7 +66,8 @@ class Stacked:
         for shape in shapes:
             places = [place for place, job in enumerate(jobs) if job.samples.shape == shape]
             alike = [jobs[place] for place in places]
-            done = self._in_chunks(alike, self._train_chunk, fill=shape[0] < MANY_STEPS)
+            fewest = 0 if shape[0] >= MANY_STEPS else fewest_jobs(shape[1])
+            done = self._in_chunks(alike, self._train_chunk, fewest=fewest)
             ends = [end for chunk in done for end in self._read_trained(*chunk)]
             found |= dict(zip(places, ends, strict=False))  # what filled a chunk up is left out
         return [found[place] for place in range(len(jobs))]
@@ -136,16 +142,17 @@ class Stacked:
         work: Callable[[list[Item]], Any],
         most: int = AT_ONCE[0],
         *,
-        fill: bool = False,
+        fewest: int = 0,
     ) -> list[Any]:
         """Work through a list in chunks; smaller ones if memory does not do.
 
-        For compiled work the chunks have few sizes, and the last one is filled up.
+        For compiled work, which names the fewest jobs of a chunk, there are few sizes, and the last one is filled up.
         """
         done, start = [], 0
         while start < len(items):
             size, left = min(self.at_once, most), len(items) - start
-            size = chunk_size(left, size, long=len(items) > AT_ONCE[0]) if fill else min(size, left)
+            long = len(items) > AT_ONCE[0]
+            size = chunk_size(left, size, fewest, long=long) if fewest else min(size, left)
             chunk = items[start : start + size]
             try:
                 with _tf32(self.tf32):
@@ -227,12 +234,17 @@ def jobs_at_once(weight_bytes: int, device_bytes: int) -> int:
     return next((jobs for jobs in AT_ONCE if COPIES * weight_bytes * jobs <= device_bytes // 2), AT_ONCE[-1])
 
 
-def chunk_size(left: int, most: int, *, long: bool = False) -> int:
+def fewest_jobs(batch: int) -> int:
+    """Return the fewest jobs that are worth a program: of large batches, fewer."""
+    return next((jobs for jobs in AT_ONCE if jobs <= SMALLEST and jobs * batch <= IMAGES_WORTH_FILLING), 1)
+
+
+def chunk_size(left: int, most: int, fewest: int = SMALLEST, *, long: bool = False) -> int:
     """Return how many jobs to take next: the largest size that they mostly fill, else the smallest worth compiling.
 
     The rest of a long list is not worth a program for few jobs.
     """
-    smallest = min(most, max(SMALLEST, most // 4) if long else SMALLEST)
+    smallest = min(most, max(fewest, most // 4) if long else fewest)
     for size in AT_ONCE:
         if smallest <= size <= most and left >= WORTH_FILLING * size:
             return size
