@@ -48,6 +48,9 @@ model of frame 1 (that of lowest loss on the clients' data), so that what was ga
 *Speed to each level* is judged at every multiple of 5 % above all starts that one rule reaches with every seed. A *late
 drop* is the best accuracy at any evaluation of the frame's rounds (the model that entered the frame does not count)
 minus that at the frame's last round; a difference above zero means that FedTeddi drops less."""
+CIFAR100_COPY = """\
+The study uses classes 0 to 49 of CIFAR-100 only. The results committed with this project were made with a copy that
+holds no others, so that pixels are normalised over its 25,000 training images instead of 50,000."""
 
 CIFAR100 = Reproduction(
     name="cifar100",
@@ -81,7 +84,7 @@ CIFAR100 = Reproduction(
         "evaluation__test_images": 100,
         "evaluation__loss_samples": 30,
     },
-    notes=CIFAR100_NOTES,
+    notes=f"{CIFAR100_NOTES}\n{CIFAR100_COPY}",
 )
 PLUS = "fedteddi-plus"
 # All rules of the paper, and those that search also with the better search.
@@ -96,7 +99,7 @@ claim holds if every cell that can be won is won clearly, and does not hold if o
 UNTOUCHED = f"""\
 {CELLS}
 The targets were fixed before fedteddi-plus was developed, on seeds 0 and 1 only; nothing was decided on the seeds
-here. {AS_THEY_ARE}"""
+here."""
 
 
 def _report(base: Reproduction, others: tuple[str, ...], **changes: Any) -> Reproduction:
@@ -121,14 +124,17 @@ PLUS_CIFAR10 = _report(
     name="plus-cifar10",
     title="FedTeddi-plus on CIFAR-10: against every rule of the paper, on untouched seeds",
     seeds=(10, 11, 12, 13, 14),
-    notes=UNTOUCHED,
+    notes=f"{UNTOUCHED} {AS_THEY_ARE}",
 )
 PLUS_CIFAR100 = _report(
     CIFAR100,
     OTHERS,
     name="plus-cifar100",
     title="FedTeddi-plus on CIFAR-100: against every rule of the paper, on untouched seeds",
-    notes=f"{UNTOUCHED} Frames are cells of their own, and rounds count from a frame's start.",
+    notes=f"""\
+{UNTOUCHED} The rule was developed on CIFAR-10 and came here as it was. Frames are cells of their own, and rounds count
+from a frame's start.
+{CIFAR100_COPY}""",
 )
 FASHION_TARGETS: Targets = {"balanced": [0.65, 0.70, 0.75], "global": [0.75, 0.80, 0.85]}
 PLUS_FASHION = _report(

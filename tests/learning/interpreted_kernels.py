@@ -30,8 +30,8 @@ from fedteddi.learning.triton_conv import (
 from fedteddi.learning.triton_norm import stacked_norm
 from small_world import tiny_data
 
-# jobs, images a job, side, channels in, channels out, taps, stride, padding
-CONVOLUTIONS = [
+# jobs, images a job, side, channels in, channels out, taps down and across, stride, padding
+CONVOLUTIONS: list[tuple[int, int, int, int, int, int | tuple[int, int], int, int]] = [
     (2, 3, 8, 3, 16, 3, 1, 1),  # few channels: the block is not full
     (2, 2, 9, 20, 24, 3, 2, 1),  # a stride, odd sizes
     (2, 1, 7, 5, 128, 3, 2, 1),  # the same with several blocks to a tap
@@ -42,6 +42,8 @@ CONVOLUTIONS = [
     (1, 40, 16, 4, 4, 3, 1, 1),  # pixels enough for several parts
     (1, 1, 4, 80, 72, 3, 1, 1),  # more channels than a block
     (2, 1, 5, 64, 32, 3, 1, 1),  # a block of channels belongs to one tap, or several taps to a block
+    (2, 2, 9, 6, 8, (3, 2), 2, 1),  # taps that are not square
+    (1, 2, 8, 5, 20, (1, 4), 3, 0),
 ]
 TILES = [Tile(64, 16, 32, 8, 2), Tile(16, 32, 16, 4, 4), Tile(256, 64, 128, 8, 3)]
 TILED = [(2, 2, 9, 20, 24, 3, 2, 1), (1, 1, 4, 80, 72, 3, 1, 1), (2, 1, 5, 64, 32, 3, 2, 1)]
@@ -60,10 +62,19 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 def convolution(
-    jobs: int, b: int, side: int, channels: int, outputs: int, taps: int, stride: int, pad: int, biased: bool
+    jobs: int,
+    b: int,
+    side: int,
+    channels: int,
+    outputs: int,
+    taps: int | tuple[int, int],
+    stride: int,
+    pad: int,
+    biased: bool,
 ) -> None:
     images = torch.randn(jobs * b, side, side + 1, channels, requires_grad=True)
-    weight = torch.randn(jobs, taps, taps, channels, outputs, requires_grad=True)
+    down, across = (taps, taps) if isinstance(taps, int) else taps
+    weight = torch.randn(jobs, down, across, channels, outputs, requires_grad=True)
     bias = torch.randn(jobs, outputs, requires_grad=True) if biased else None
     found = stacked_conv(images, weight, bias, stride, pad)
     parts = []

@@ -41,6 +41,18 @@ def test_rounds_count_from_the_frames_start() -> None:
     assert first[0].findings[0].short == "frame 1, 50%: 47 ± 3 against 5 ± 0 rounds"  # not "-89% faster"
 
 
+def test_in_short_a_loss_is_told_in_rounds_and_what_is_unknown_says_why() -> None:
+    """Random misses once (K = 50), and is still ahead in the mean: ours (45, 45), theirs (5, 50)."""
+    study = Study((*runs("fedteddi", [5, 5], [45, 45]), *runs("random", [5, 5], [5, None])))
+    found = FEWER.judge(study, (30.0,))[0].findings[0]
+    assert found.short == "frame 2, 50%: 45 ± 0 against >50 (1 of 2 reached) rounds"
+    assert "≥ -63.6% fewer rounds" in found.full  # 1 − 45/27.5
+    never: list[int | None] = [None, None]
+    study = Study((*runs("fedteddi", never, never), *runs("random", never, never)))
+    row = First("speed to each level", ("random",), "figure 7", frames=(1,)).judge(study, (30.0,))[0]
+    assert row.findings[0].short == "frame 1: no rule reaches a level above the start with every seed"
+
+
 def test_a_miss_is_censored_at_its_own_frames_rounds() -> None:
     """Frame 2 has 20 rounds here, frame 1 has 50: who misses in frame 2 counts as 20, not as 50 or 70."""
     made = [
@@ -165,4 +177,16 @@ def test_lines_end_with_their_frame() -> None:
     assert {text.get_text() for text in ax.texts} == {"frame 1", "frame 2"}
     assert scheduled_clients(study, 2).axes[0].get_title().startswith("frame 2, ")
     (first, *_) = rounds_to_levels_by_frame(Study(tuple(runs("fedteddi", [None], [10])))).axes
-    assert [text.get_text() for text in first.texts] == ["no level is reached with every seed"]
+    assert [text.get_text() for text in first.texts] == [
+        "no level above the start\nis reached with every seed"
+    ]
+
+
+def test_levels_that_lie_close_have_a_tick_a_percent() -> None:
+    """From 0.40 to 0.43 in frame 1, to 0.80 in frame 2."""
+    run = made_frames("fedteddi", 10, [jump(5, high=0.43), jump(5, high=0.80)], deadline_s=30.0)
+    narrow, wide, *_ = rounds_to_levels_by_frame(Study((run,))).axes
+    low, high = narrow.get_xlim()
+    assert [round(tick, 6) for tick in narrow.get_xticks() if low <= tick <= high] == [0.41, 0.42, 0.43]
+    low, high = wide.get_xlim()
+    assert [round(tick, 6) for tick in wide.get_xticks() if low <= tick <= high] == [0.4, 0.5, 0.6, 0.7, 0.8]

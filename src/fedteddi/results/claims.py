@@ -166,7 +166,7 @@ class First:
             every = [runs for one in pairs.values() for runs in one]
             levels = reached_levels(every, frame, accuracy)
             if not levels:
-                yield unknown(f"{where}: no rule reaches any level with every seed")
+                yield unknown(f"{where}: no rule reaches a level above the start with every seed")
             for level in levels if self.what == "speed to each level" else levels[-1:]:
                 each = {r: faster(*runs, frame, level, accuracy, where) for r, runs in pairs.items()}
                 rounds = {r: rounds_to(runs[1], frame, level, accuracy) for r, runs in pairs.items()}

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import groups, rounds_to
@@ -231,12 +231,22 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
         if kept:
             _line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
     if not ax.get_lines():
-        ax.text(0.5, 0.5, "no level is reached with every seed", transform=ax.transAxes, ha="center")
+        ax.text(
+            0.5,
+            0.5,
+            "no level above the start\nis reached with every seed",
+            transform=ax.transAxes,
+            ha="center",
+        )
     ax.set_xlabel(f"{accuracy} test accuracy")
     ax.set_ylabel(f"rounds of frame {frame}")
     ax.set_ylim(bottom=0)  # a cost; and few rounds would else be shown by fractions
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))  # levels lie a percent apart
+    low, high = ax.get_xlim()
+    by_percent = high - low < 0.06  # levels are whole percents
+    ax.xaxis.set_major_locator(
+        MultipleLocator(0.01) if by_percent else MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
+    )
 
 
 def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:

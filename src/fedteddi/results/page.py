@@ -3,7 +3,6 @@
 Everything on it is computed from summaries: the same summaries give the same page and the same CSV files, to the byte.
 """
 
-from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +18,8 @@ from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import REFERENCES, Study
 from fedteddi.results.summary import Summaries
 from fedteddi.settings import Settings
+
+NO_SEEDS = "none yet"
 
 
 def write_page(
@@ -85,13 +86,15 @@ def readme_table(reproduction: Reproduction, study: Study) -> str:
 
 
 def _seeds_in_short(reproduction: Reproduction, study: Study) -> str:
-    """Return a sentence on the seeds that most rules have, and who has others, if the study is not whole."""
-    texts = _seeds_run(reproduction, study)
-    if not texts:
+    """Return a sentence on the seeds that were run, if the study is not whole: most rules', then what others have."""
+    by_seeds: dict[str, list[str]] = {}
+    for rule, seeds in _seeds_run(reproduction, study).items():
+        by_seeds.setdefault(seeds, []).append(rule)
+    if not by_seeds:
         return ""
-    most, _ = Counter(texts.values()).most_common(1)[0]
-    others = "".join(f"; {rule}: {text}" for rule, text in texts.items() if text != most)
-    return f"\n\nSeeds run so far, of {', '.join(map(str, reproduction.seeds))}: {most}{others}."
+    groups = sorted(by_seeds.items(), key=lambda group: (group[0] == NO_SEEDS, -len(group[1])))
+    others = [f"; of {', '.join(rules)}: {seeds}" for seeds, rules in groups[1:]]
+    return f"\n\nSeeds run, of {', '.join(map(str, reproduction.seeds))}: {groups[0][0]}{''.join(others)}."
 
 
 def _of(row: Judged) -> str:
@@ -221,7 +224,7 @@ def _seeds_run(reproduction: Reproduction, study: Study) -> dict[str, str]:
             found[f"{rule}{at}"] = tuple(sorted(by_seed(study, rule, deadline_s)))
     if set(found.values()) == {reproduction.seeds}:
         return {}
-    return {rule: ", ".join(map(str, seeds)) or "none yet" for rule, seeds in found.items()}
+    return {rule: ", ".join(map(str, seeds)) or NO_SEEDS for rule, seeds in found.items()}
 
 
 def _seeds(reproduction: Reproduction, study: Study) -> list[str]:
@@ -249,4 +252,7 @@ they count as K rounds, in the means and in the intervals, which say nothing abo
 paper names no level, it is the highest multiple of 5 %, above where the frame starts, that one of the compared rules
 reaches with every seed. Rounds
 count from the frame's start: 0 means that the model which entered the frame was there already.
-Intervals are not corrected for the number of comparisons."""
+Intervals are not corrected for the number of comparisons.
+
+In the tables, *best* and *mean* accuracy are over all evaluations of a frame, that of the model which enters it among
+them."""
