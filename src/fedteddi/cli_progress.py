@@ -1,13 +1,18 @@
 """How far an experiment is, on stderr while it runs, and in the end what the time went into."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fedteddi.terminal import PLAIN_LINE_EVERY_S, err, progress_bar, say
 
+LINES_LOOKED_BACK = 12  # a minute: the first round, with pre-training and compilation, is soon forgotten
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fedteddi.experiment import Progress, Watch
 
 
@@ -46,14 +51,27 @@ def _progress() -> "Iterator[Watch]":
 
             yield live
         return
-    last = [time.monotonic() - PLAIN_LINE_EVERY_S]
+    lines: deque[tuple[float, int]] = deque(maxlen=LINES_LOOKED_BACK)  # when, and how many rounds were done
 
     def plain(state: "Progress") -> None:
-        if time.monotonic() - last[0] >= PLAIN_LINE_EVERY_S or state.rounds_done == state.rounds_in_all:
-            last[0] = time.monotonic()
-            err.print(f"{state.rounds_done}/{state.rounds_in_all} rounds, {_status(state)}")
+        now, done = time.monotonic(), state.rounds_done
+        if not lines or now - lines[-1][0] >= PLAIN_LINE_EVERY_S or done == state.rounds_in_all:
+            lines.append((now, done))
+            left = time_left(lines, state.rounds_in_all)
+            err.print(f"{done}/{state.rounds_in_all} rounds{left}, {_status(state)}")
 
     yield plain
+
+
+def time_left(lines: "Sequence[tuple[float, int]]", rounds_in_all: int) -> str:
+    """Say how long the rest takes at the pace of late, as ", 3 min left"; nothing where there is no pace yet."""
+    (first_s, first_done), (last_s, last_done) = lines[0], lines[-1]
+    if last_done in (first_done, rounds_in_all):
+        return ""
+    seconds = (rounds_in_all - last_done) * (last_s - first_s) / (last_done - first_done)
+    if seconds < 90:
+        return f", {seconds:.0f} s left"
+    return f", {seconds / 60:.0f} min left" if seconds < 5400 else f", {seconds / 3600:.1f} h left"
 
 
 def _status(state: "Progress") -> str:
