@@ -22,12 +22,8 @@ from fedteddi.learning.programs import Programs
 from fedteddi.learning.spread import Params
 
 AT_ONCE = (256, 64, 32, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
-SMALLEST = (
-    16  # fewer only of large batches or where memory asks for it: compiling costs more than some idle rows
-)
-IMAGES_WORTH_FILLING = (
-    512  # in a step of all jobs of a chunk: with so many, an idle row is no trifle any more
-)
+SMALLEST = 16  # fewer only of large batches, or for memory: compiling costs more than some idle rows
+IMAGES_WORTH_FILLING = 512  # in a step of all jobs of a chunk: beyond, an idle row is no trifle
 WORTH_FILLING = 0.7
 MANY_STEPS = 1000  # of a job, which only pre-training has: then idle rows cost more than compiling
 COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
