@@ -154,7 +154,10 @@ def test_a_worker_that_always_dies_is_given_up_and_refusals_come_back(tmp_path: 
         compare(tiny_settings(), schedulers=[f"{file}:Mine"], **asked)
 
 
+# Who starts the tests in a shell's background has Ctrl-C ignored, which is inherited.
 SCRIPT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from small_world import tiny_data, tiny_settings
 from fedteddi import compare
 settings = tiny_settings(rounds=[3000, 0, 0])
