@@ -2,18 +2,16 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fedteddi.terminal import PLAIN_LINE_EVERY_S, err, progress_bar, say
 
-LINES_LOOKED_BACK = 12  # a minute: the first round, with pre-training and compilation, is soon forgotten
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fedteddi.experiment import Progress, Watch
+
+LINES_LOOKED_BACK = 12  # a minute: the first round, with pre-training and compilation, is soon forgotten
 
 
 @contextmanager
@@ -63,7 +61,7 @@ def _progress() -> "Iterator[Watch]":
     yield plain
 
 
-def time_left(lines: "Sequence[tuple[float, int]]", rounds_in_all: int) -> str:
+def time_left(lines: Sequence[tuple[float, int]], rounds_in_all: int) -> str:
     """Say how long the rest takes at the pace of late, as ", 3 min left"; nothing where there is no pace yet."""
     (first_s, first_done), (last_s, last_done) = lines[0], lines[-1]
     if last_done in (first_done, rounds_in_all):

@@ -17,7 +17,7 @@ from fedteddi.learning.conv_tiles import Tile, product_tile, weight_tile
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import Probe, TrainJob
-from fedteddi.learning.models import ResidualBlock
+from fedteddi.learning.models import ResidualBlock, make_model
 from fedteddi.learning.one_by_one import OneByOne
 from fedteddi.learning.stacked import Stacked
 from fedteddi.learning.triton_conv import (
@@ -47,13 +47,6 @@ CONVOLUTIONS: list[tuple[int, int, int, int, int, int | tuple[int, int], int, in
 ]
 TILES = [Tile(64, 16, 32, 8, 2), Tile(16, 32, 16, 4, 4), Tile(256, 64, 128, 8, 3)]
 TILED = [(2, 2, 9, 20, 24, 3, 2, 1), (1, 1, 4, 80, 72, 3, 1, 1), (2, 1, 5, 64, 32, 3, 2, 1)]
-# ResNet-18's: side, channels in, channels out, taps, stride
-RESNET18 = [
-    (32, 3, 64, 3, 1), (32, 64, 64, 3, 1),
-    (32, 64, 128, 3, 2), (32, 64, 128, 1, 2), (16, 128, 128, 3, 1),
-    (16, 128, 256, 3, 2), (16, 128, 256, 1, 2), (8, 256, 256, 3, 1),
-    (8, 256, 512, 3, 2), (8, 256, 512, 1, 2), (4, 512, 512, 3, 1),
-]  # fmt: skip
 NORMS = [(6, 16, 8), (1, 8, 8), (20, 32, 4), (5, 64, 8)]  # side, channels, groups
 
 
@@ -108,6 +101,24 @@ def tiles(
         # Sums over all pixels of values that are sums themselves: large, so looked at in relation.
         found = weight_product(images, made, jobs, *geometry, tile)
         close(found / of_weight.abs().max(), of_weight / of_weight.abs().max())
+
+
+def resnet18() -> list[tuple[int, int, int, int, int]]:
+    """Return the different convolutions of the model on 32×32 images: side, channels in and out, taps, stride."""
+    found = []
+
+    def note(layer: nn.Conv2d, given: tuple[torch.Tensor], _made: torch.Tensor) -> None:
+        found.append(
+            (given[0].shape[2], layer.in_channels, layer.out_channels, layer.kernel_size[0], layer.stride[0])
+        )
+
+    model = make_model("resnet18", (3, 32, 32), 100, 0)
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_hook(note)
+    with torch.no_grad():
+        model(torch.zeros(1, 3, 32, 32))
+    return list(dict.fromkeys(found))
 
 
 def of_resnet18(side: int, channels: int, outputs: int, taps: int, stride: int) -> None:
@@ -201,10 +212,11 @@ if __name__ == "__main__":
             convolution(*shape, biased)
     for tiled in TILED:
         tiles(*tiled)
-    for layer in RESNET18:
+    layers = resnet18()
+    for layer in layers:
         of_resnet18(*layer)
     for size in NORMS:
         for relu in (False, True):
             norm(*size, relu)
     done = f"{2 * len(CONVOLUTIONS)} convolutions, {len(TILES) * len(TILED)} of other tiles"
-    print(f"the engine, {done}, {len(RESNET18)} of ResNet-18, and {2 * len(NORMS)} norms agree")
+    print(f"the engine, {done}, {len(layers)} of ResNet-18, and {2 * len(NORMS)} norms agree")

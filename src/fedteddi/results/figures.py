@@ -51,7 +51,7 @@ def accuracy_over_rounds(study: Study, frame: int) -> Figure:
         for scheduler, runs in _at(study, deadline_s):
             _line(ax, scheduler, _rounds(runs, frame), _accuracies(runs, frame, accuracy))
         ax.set_xlabel(f"round of frame {frame}")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.xaxis.set_major_locator(_whole_numbers())
         ax.set_ylabel(f"{accuracy} test accuracy")
     return _finished(figure, axes)
 
@@ -79,7 +79,7 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
         several = f"frame {frame}, " if len(study.frames) > 1 else ""
         ax.set_title(f"{several}{_limit(study, deadline_s)}")
         ax.set_xlabel("scheduled clients a round")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.xaxis.set_major_locator(_whole_numbers())
         ax.set_axisbelow(True)
     return _finished(figure, axes)
 
@@ -156,7 +156,7 @@ def scenario_heat_map(counts: np.ndarray, title: str) -> Figure:
         ax.set_title(f"frame {frame}")
         ax.set_xlabel("class")
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+            axis.set_major_locator(_whole_numbers())
         if frame:
             grown = np.argwhere((counts[frame] > 0) & (counts[frame - 1] == 0))
             ax.plot(grown[:, 1], grown[:, 0], "x", color="#D55E00", markersize=4)
@@ -217,7 +217,12 @@ def _boundaries(ax: Axes, starts: list[int]) -> None:
     for start in starts:
         ax.axvline(float(start), color="#444444", linestyle=":", linewidth=1)
     ax.set_xlabel("round, over all frames")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_locator(_whole_numbers())
+
+
+def _whole_numbers() -> MaxNLocator:
+    """Ticks at round whole numbers; an axis needs a locator of its own."""
+    return MaxNLocator(integer=True, steps=[1, 2, 5, 10])
 
 
 def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: float) -> None:
@@ -231,17 +236,12 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
         if kept:
             _line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
     if not ax.get_lines():
-        ax.text(
-            0.5,
-            0.5,
-            "no level above the start\nis reached with every seed",
-            transform=ax.transAxes,
-            ha="center",
-        )
+        why = "no level above the start\nis reached with every seed"
+        ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center")
     ax.set_xlabel(f"{accuracy} test accuracy")
     ax.set_ylabel(f"rounds of frame {frame}")
     ax.set_ylim(bottom=0)  # a cost; and few rounds would else be shown by fractions
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    ax.yaxis.set_major_locator(_whole_numbers())
     low, high = ax.get_xlim()
     by_percent = high - low < 0.06  # levels are whole percents
     ax.xaxis.set_major_locator(
