@@ -1,7 +1,6 @@
 """How far an experiment is, on stderr while it runs, and in the end what the time went into."""
 
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from fedteddi.terminal import PLAIN_LINE_EVERY_S, err, progress_bar, say
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress, Watch
 
-LINES_LOOKED_BACK = 12  # a minute: the first round, with pre-training and compilation, is soon forgotten
+LINES_LOOKED_BACK = 12  # a minute
 
 
 @contextmanager
@@ -49,7 +48,7 @@ def _progress() -> "Iterator[Watch]":
 
             yield live
         return
-    lines: deque[tuple[float, int]] = deque(maxlen=LINES_LOOKED_BACK)  # when, and how many rounds were done
+    lines: list[tuple[float, int]] = []  # when, and how many rounds were done
 
     def plain(state: "Progress") -> None:
         now, done = time.monotonic(), state.rounds_done
@@ -62,10 +61,14 @@ def _progress() -> "Iterator[Watch]":
 
 
 def time_left(lines: Sequence[tuple[float, int]], rounds_in_all: int) -> str:
-    """Say how long the rest takes at the pace of late, as ", 3 min left"; nothing where there is no pace yet."""
-    (first_s, first_done), (last_s, last_done) = lines[0], lines[-1]
-    if last_done in (first_done, rounds_in_all):
+    """Say how long the rest takes at the pace of late, as ", 3 min left"; nothing where there is no pace yet.
+
+    What lies before the second line does not count: on a GPU, the first round is mostly compilation.
+    """
+    late = lines[1:][-LINES_LOOKED_BACK:]
+    if not late or late[-1][1] in (late[0][1], rounds_in_all):
         return ""
+    (first_s, first_done), (last_s, last_done) = late[0], late[-1]
     seconds = (rounds_in_all - last_done) * (last_s - first_s) / (last_done - first_done)
     if seconds < 90:
         return f", {seconds:.0f} s left"
