@@ -63,6 +63,7 @@ def test_the_page_counts_cells_and_names_what_was_not_won(
     assert "| 1.2 | balanced | 60% | 2 | 5 ± 0 | fed-cbs, 5 ± 0 | 0.0% | +0 [+0, +0] | tied |" in page
     lost = "| 1.2 | balanced | 65% | 2 | 10 ± 0 | fed-cbs, 5 ± 0 | -100.0% | -5 [-5, -5] | not won, clearly |"
     assert lost in page
+    assert "| 1.2 | balanced | at its end | 2 | 0.780 ± 0.000 | 1 of 3 | fed-cbs, 0.780 ± 0.000 |" in page
     assert "- random at 1.2 s: 10, 11" in page
     assert Path("kept/plus-cifar10/cells.csv").is_file()
 

@@ -127,7 +127,7 @@ def cells(study: Study, ours: str, targets: Targets) -> list[Cell]:
     found = []
     for frame in study.frames:
         for deadline_s in study.deadlines_s:
-            runs = _by_rule(study, deadline_s)
+            runs = runs_of_shared_seeds(study, deadline_s)
             if ours not in runs or len(runs) < 2:
                 continue
             for accuracy in ACCURACIES:
@@ -191,7 +191,7 @@ def _is_whole(rounds: RoundsTo) -> bool:
     return rounds.reached == len(rounds.rounds)
 
 
-def _by_rule(study: Study, deadline_s: float) -> dict[str, list[RunRecord]]:
+def runs_of_shared_seeds(study: Study, deadline_s: float) -> dict[str, list[RunRecord]]:
     """Return the finished runs of every rule at a deadline, of the seeds that all of them have."""
     each = {
         rule: {run.settings.seed: run for run in study.of(rule, deadline_s) if run.finished}

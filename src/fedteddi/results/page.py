@@ -16,6 +16,7 @@ from fedteddi.results.comparisons import by_seed
 from fedteddi.results.page_parts import QUICK, Page, changes, how_run, plain, save_page, shorter
 from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import REFERENCES, Study
+from fedteddi.results.standing import standing_table
 from fedteddi.results.summary import Summaries
 from fedteddi.settings import Settings
 
@@ -140,6 +141,7 @@ def _tables(reproduction: Reproduction, study: Study) -> dict[str, pd.DataFrame]
     found = {}
     if reproduction.ours != OURS:
         found["cells"] = cells_table(cells(study, reproduction.ours, reproduction.targets))
+        found["standing"] = standing_table(study, reproduction.ours)
     for frame in study.frames:
         found[f"accuracy-frame{frame}"] = tables.summary(study, frame)
         found[f"rounds-frame{frame}"] = tables.rounds_table(study, frame, reproduction.targets)
@@ -203,6 +205,7 @@ def _text(
     lines += [reproduction.notes, ""] if reproduction.notes else []
     if "cells" in parts:
         lines += ["## Cell by cell", "", tables.markdown(parts["cells"]), ""]
+        lines += ["## Without a target", "", tables.markdown(parts["standing"]), "", WITHOUT_A_TARGET, ""]
     for title, table in parts.items():
         kind, _, frame = title.rpartition("-frame")
         if kind in TITLES:
@@ -240,6 +243,11 @@ def _seeds(reproduction: Reproduction, study: Study) -> list[str]:
         compared += ", and all rules, cell by cell, on those that all have"
     return [f"Seeds, of which {compared}:", "", *each, ""]
 
+
+WITHOUT_A_TARGET = """\
+Where the rule stands among all of them by the mean over the seeds. *Clearly* means that the 95 % interval of the
+per-seed differences lies on one side of zero; the last columns count rules. A frame's end is one evaluation, which
+jumps from round to round. This table is no part of the claim: it was added after the runs."""
 
 HOW_JUDGED = """\
 A claim is a difference between two rules on the same seeds. It *holds* if the 95 % interval (Student's t) of the
