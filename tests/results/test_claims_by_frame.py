@@ -180,6 +180,14 @@ def test_lines_end_with_their_frame() -> None:
     assert [text.get_text() for text in first.texts] == [
         "no level above the start\nis reached with every seed"
     ]
+    assert (len(first.get_xticks()), len(first.get_yticks())) == (0, 0)
+
+
+def test_the_legend_has_the_order_of_the_rules_even_if_the_first_panel_lacks_some() -> None:
+    """In frame 1 only random gets anywhere."""
+    study = Study((*runs("fedteddi", [None], [10]), *runs("random", [10], [10])))
+    (legend,) = rounds_to_levels_by_frame(study).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fedteddi", "random"]
 
 
 def test_levels_that_lie_close_have_a_tick_a_percent() -> None:

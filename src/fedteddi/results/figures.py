@@ -1,6 +1,6 @@
 """Figures 3 to 7 of the paper, for any study. Colours are fixed per rule; mean over seeds, deviation shaded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def rounds_to_levels(study: Study, frame: int) -> Figure:
     figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         _levels(ax, study, frame, accuracy, deadline_s)
-    return _finished(figure, axes)
+    return _finished(figure, axes, study.schedulers)
 
 
 def rounds_to_levels_by_frame(study: Study) -> Figure:
@@ -100,7 +100,7 @@ def rounds_to_levels_by_frame(study: Study) -> Figure:
         for frame, ax in zip(study.frames, row, strict=True):
             _levels(ax, study, frame, accuracy, deadline_s)
             ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
-    return _finished(figure, axes)
+    return _finished(figure, axes, study.schedulers)
 
 
 def accuracy_over_frames(study: Study) -> Figure:
@@ -235,11 +235,14 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
         kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
         if kept:
             _line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
+    ax.set_xlabel(f"{accuracy} test accuracy")
+    ax.set_ylabel(f"rounds of frame {frame}")
     if not ax.get_lines():
         why = "no level above the start\nis reached with every seed"
         ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center")
-    ax.set_xlabel(f"{accuracy} test accuracy")
-    ax.set_ylabel(f"rounds of frame {frame}")
+        ax.set_xticks([])
+        ax.set_yticks([])
+        return
     ax.set_ylim(bottom=0)  # a cost; and few rounds would else be shown by fractions
     ax.yaxis.set_major_locator(_whole_numbers())
     low, high = ax.get_xlim()
@@ -249,7 +252,8 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
     )
 
 
-def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:
+def _finished(figure: Figure, axes: list[list[Axes]], rules: Sequence[str] = ()) -> Figure:
+    """Add what all figures have: a grid, and one legend, in the order of `rules` where panels lack some of them."""
     for row in axes:
         for ax in row:
             ax.grid(alpha=0.25)
@@ -260,12 +264,12 @@ def _finished(figure: Figure, axes: list[list[Axes]]) -> Figure:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        labels = list(entries)
+        labels = [rule for rule in rules if rule in entries] or list(entries)
         # The longest name, its line and the space between columns; "power-of-choice" takes 1.7 inches.
         inches = max(1.7, 0.35 + 0.09 * max(map(len, labels)))
         fitting = max(1, int(figure.get_figwidth() // inches))
         figure.legend(
-            list(entries.values()),
+            [entries[label] for label in labels],
             labels,
             loc="outside lower center",
             ncols=min(len(labels), fitting),

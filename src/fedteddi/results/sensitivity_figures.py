@@ -168,7 +168,8 @@ def overview(grid: Sensitivity, outcomes: Outcomes) -> Figure:
     ax.tick_params(which="minor", length=0)
     handles: list[Any] = [
         Patch(facecolor=colour, edgecolor="#888888", label=f"{sign} {in_words(mark)}".strip())
-        for mark, (colour, sign) in SHOWN.items()
+        for place, (mark, (colour, sign)) in enumerate(SHOWN.items())
+        if place in found
     ]
     handles.append(Line2D([], [], linestyle="", label="( ) decided by the 95 % interval"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
