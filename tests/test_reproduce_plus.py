@@ -68,6 +68,34 @@ def test_the_page_counts_cells_and_names_what_was_not_won(
     assert Path("kept/plus-cifar10/cells.csv").is_file()
 
 
+def test_runs_that_begin_with_another_model_are_named_on_the_page_in_the_readme_and_in_the_terminal(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 11 of random was pre-trained elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    runs = []
+    for rule in ("fed-cbs", "fedteddi-plus", "random"):
+        for seed in (10, 11):
+            run = made_run(rule, seed, [0.5, 0.6], base=paper_settings(PLUS_CIFAR10))
+            if (rule, seed) == ("random", 11):
+                first = run.records[0]
+                first = first | {"balanced": 0.7, "class_accuracy": [0.7] * len(first["class_accuracy"])}
+                run = replace(run, records=(first, *run.records[1:]))
+            runs.append(Summarised(run, {"device": "cpu"}, 1.0))
+    write_summaries(Summaries("plus-cifar10", tuple(runs)), Path("kept/plus-cifar10"))
+    Path("README.md").write_text(
+        "<!-- results of plus-cifar10 begins -->\n<!-- results of plus-cifar10 ends -->\n"
+    )
+    done = cli("reproduce", "plus-cifar10", "--from-summaries", "kept/plus-cifar10", "--readme", "README.md")
+    assert done.code == 0, done.err
+    said = "random: seed 11 (0.700, others 0.900)"
+    assert f"(balanced accuracy before the first round): {said}." in " ".join(done.err.split())
+    for file in ("kept/plus-cifar10.md", "README.md"):
+        text = Path(file).read_text()
+        assert "**Different starts.** Some runs begin with another pre-trained model" in text
+        assert said in text
+
+
 @pytest.mark.parametrize("report", [PLUS_CIFAR10, PLUS_CIFAR100], ids=lambda report: report.name)
 def test_a_group_without_any_rule_of_a_claim_has_a_page(
     report: Reproduction, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from fedteddi import InputError, make_scheduler
 from fedteddi.experiment import play
 from fedteddi.reproduce import paper_settings
 from fedteddi.results.sensitivity_grid import BASELINE, Level, Sensitivity
-from fedteddi.results.summary import read_summary
+from fedteddi.results.summary import Summaries, read_summary, write_summary
 from fedteddi.sensitivity import (
     find_sensitivity,
     grid_settings,
@@ -286,6 +287,16 @@ def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
     assert "- τ = 4 was not run." in page
     assert "| refined | fedteddi | not run | – |" in page
     assert "- search = exact was not run." not in page
+    assert "Different starts" not in page
+
+    # One that was pre-trained elsewhere, and so begins with another model, is named.
+    (one,) = kept.by_level["search-exact"].runs
+    first = one.run.records[0] | {"balanced": 0.123, "class_accuracy": [0.123] * 10}
+    other = replace(one, run=replace(one.run, records=(first, *one.run.records[1:])))
+    write_summary(Summaries(CIFAR10_QUICK.name, (other,)), Path("kept/search-exact.jsonl.gz"))
+    page = page_of_summaries(CIFAR10_QUICK, Path("kept")).files[0].read_text()
+    assert "**Different starts.**" in page
+    assert "fedteddi at search = exact: seed 0 (0.123, others" in page
 
 
 def test_rules_that_do_not_look_at_k_begin_alike() -> None:

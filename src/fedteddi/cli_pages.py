@@ -32,8 +32,10 @@ def one_of(summarise: Path | None, from_summaries: Path | None) -> Path | None:
 
 
 def show_page(page: "Page", columns: list[str] | None = None) -> None:
-    """Print the claims of a page, or some of their columns, and where it is."""
+    """Print the claims of a page, or some of their columns, what a reader must know, and where it is."""
     print_table(page.claims if columns is None else page.claims[columns])
+    if page.warning:
+        say("warning", page.warning)
     pictures = [file for file in page.files if file.suffix == ".png"]
     out.print(f"\n{page.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
 

@@ -36,20 +36,22 @@ class Pretrained:
         self._weights: dict[str, Tensor] = {}
 
     def weights(self, runs: list[Run]) -> list[Tensor]:
-        """Return every run's first model: trained centrally on frame 0's data if it asks for it, all at once."""
+        """Return every run's first model: trained centrally on frame 0's data if it asks for it.
+
+        One after the other: on a GPU a model would else depend, by rounding that training magnifies, on which others
+        are trained beside it, and parts of a study that are played apart would begin with different models.
+        """
         names = [self._name(run) if run.settings.training.pretrain_epochs else "" for run in runs]
         missing = {
             name: run
             for name, run in zip(names, runs, strict=True)
             if name and name not in self._weights and not self._read(name)
         }
-        jobs = [
-            pretraining_job(
+        for name, run in missing.items():
+            job = pretraining_job(
                 run.state.weights, _pooled_samples(run.plan), run.settings.training, run.settings.seed
             )
-            for run in missing.values()
-        ]
-        for name, trained in zip(missing, self.engine.train(jobs), strict=True):
+            (trained,) = self.engine.train([job])
             self._weights[name] = trained.weights.clone()
             self._keep(name)
         return [

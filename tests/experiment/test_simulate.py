@@ -156,6 +156,25 @@ def test_pretrained_models_are_cached_and_a_damaged_cache_is_made_anew(tmp_path:
     assert file.stat().st_size > 100
 
 
+def test_models_are_pretrained_alone_so_that_none_depends_on_its_company(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = tiny_settings(training__pretrain_epochs=1)
+    laboratory = Laboratory(settings, tiny_data())
+    runs = [
+        laboratory.new_run(settings.changed(seed=seed, scheduler=rule))
+        for seed in (0, 1)
+        for rule in ("fedteddi", "random")
+    ]
+    asked, train = [], laboratory.engine.train
+    monkeypatch.setattr(laboratory.engine, "train", lambda jobs: asked.append(len(jobs)) or train(jobs))
+    models = laboratory.pretrained.weights(runs)
+    assert asked == [1, 1]
+    assert models[0] is models[1]
+    assert models[2] is models[3]
+    assert not torch.equal(models[0], models[2])
+
+
 def test_the_loss_of_power_of_choice_can_be_the_mean_over_steps() -> None:
     """After two large local steps clients rank differently than on their first batch, at least once in eight rounds."""
     settings = tiny_settings(scheduler="power-of-choice", rounds=[8, 0, 0], training__learning_rate=0.5)

@@ -21,10 +21,11 @@ LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds", "scenar
 
 @dataclass(frozen=True)
 class Page:
-    """What was written: the page first, then tables and pictures; and the claims as they were judged."""
+    """What was written: the page first, then tables and pictures; the claims as judged; what a reader must know."""
 
     files: list[Path]
     claims: pd.DataFrame
+    warning: str = ""
 
 
 def save_page(

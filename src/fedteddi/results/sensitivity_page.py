@@ -21,6 +21,7 @@ from fedteddi.results.sensitivity_tables import (
     level_table,
     names,
 )
+from fedteddi.results.starts import other_starts, started_otherwise
 from fedteddi.settings import Settings
 
 
@@ -42,7 +43,8 @@ def write_page(played: Played, paper: Settings, into: Path, name: str, source: s
     lines += ["## Files", ""]
     lines += ["As CSV: " + ", ".join(f"[{title}]({name}/{title}.csv)" for title in parts) + "."]
     lines += ["", "## How it was run", "", *how_run(played.everything)]
-    return Page(save_page(into, name, "\n".join(lines) + "\n", parts, pictures, mark), counts)
+    files = save_page(into, name, "\n".join(lines) + "\n", parts, pictures, mark)
+    return Page(files, counts, _starts(played))
 
 
 def _head(played: Played, source: str, changed: dict[str, tuple[object, object]], mark: str) -> list[str]:
@@ -62,7 +64,13 @@ def _head(played: Played, source: str, changed: dict[str, tuple[object, object]]
         lines += ["Settings of the baseline that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]
         lines += [""]
-    return lines
+    return [*lines, f"**Different starts.** {warning}", ""] if (warning := _starts(played)) else lines
+
+
+def _starts(played: Played) -> str:
+    named = names(played.grid)
+    runs = ((key, one.run) for key, own in played.by_level.items() for one in own.runs)
+    return started_otherwise(other_starts((f"{run.scheduler} at {named[key]}", run) for key, run in runs))
 
 
 def _baseline(grid: Sensitivity) -> str:
