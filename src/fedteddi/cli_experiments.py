@@ -202,6 +202,8 @@ def report(
             print_table(table)
     name_unfinished(made.unfinished)
     say_failed(study)
+    if made.warning:
+        say("warning", made.warning)
     pictures = [file for file in made.files if file.suffix == ".png"]
     out.print(f"\n{made.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
 

@@ -75,7 +75,7 @@ def _factors(steps: Sequence[int], epochs: Sequence[int], rounds: Sequence[int])
             "The drift's weight",
             _levels(f"{option}lambda0", [0.0, 0.5, 1.0, 2.0, 4.0], 2.0),
             DRIFT,
-            "FedCGD is FedTeddi with λ0 = 0.",
+            "FedCGD is FedTeddi with λ0 = 0: there the two are the same run for run, and neither is ahead.",
         ),
         Factor(
             "shadowing",

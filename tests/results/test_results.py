@@ -1,5 +1,6 @@
 """Tables and figures from records made by hand, so that every number is known."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,18 @@ def test_the_report_is_complete_and_repeatable(tmp_path: Path) -> None:
             assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
     page = (tmp_path / "one" / "report.md").read_text()
     assert ">10 (1 of 2 reached)" in page
+
+
+def test_a_report_names_runs_that_begin_with_another_model(tmp_path: Path) -> None:
+    """Here all runs of a seed begin alike, but for one that is made to differ in one class."""
+    assert write_report(STUDY, tmp_path / "same").warning == ""
+    first, *later = THEIRS[0].records
+    moved = [first["class_accuracy"][0] - 0.01, *first["class_accuracy"][1:]]
+    other = replace(THEIRS[0], records=(first | {"class_accuracy": moved}, *later))
+    third = made("fed-cbs", 0, [(0.9, 0.8, 0.0), (0.6, 0.6, 0.6)])
+    made_report = write_report(Study((*OURS, other, third)), tmp_path / "other")
+    assert f"random: seed {other.settings.seed} (" in made_report.warning
+    assert made_report.warning in (tmp_path / "other" / "report.md").read_text()
 
 
 def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:

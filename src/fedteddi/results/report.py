@@ -9,16 +9,18 @@ from matplotlib.figure import Figure
 from fedteddi.errors import InputError
 from fedteddi.results.figures import save
 from fedteddi.results.runs import Study
+from fedteddi.results.starts import other_starts, started_otherwise
 from fedteddi.results.tables import markdown
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `write_report` made: the tables by title, the files, and what is missing."""
+    """What `write_report` made: the tables by title, the files, what is missing, what a reader must know."""
 
     tables: dict[str, pd.DataFrame]
     files: list[Path]
     unfinished: list[str]
+    warning: str
 
 
 def make_tables(study: Study, targets: list[float] | None, ours: str) -> dict[str, pd.DataFrame]:
@@ -73,9 +75,11 @@ def write_report(
         page += [f"Not finished, and left out of the tables: {'; '.join(unfinished)}.", ""]
     for title, failure in study.failures.items():
         page += [f"Failed, and left out of the tables: {title}: {failure.cause}.", ""]
+    warning = started_otherwise(other_starts((run.scheduler, run) for run in study.runs if run.finished))
+    page += [f"**Different starts.** {warning}", ""] if warning else []
     for title, table in found.items():
         page += [f"## {title}", "", markdown(table), ""]
     page += [f"![{png.stem}]({png.name})" for png, _ in pictures]
     (out / "report.md").write_text("\n".join(page) + "\n", encoding="utf-8")
     files = [out / "report.md", *files, *(file for pair in pictures for file in pair)]
-    return Report(found, files, unfinished)
+    return Report(found, files, unfinished, warning)

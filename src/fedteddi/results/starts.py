@@ -25,7 +25,8 @@ def other_starts(named_runs: Iterable[tuple[str, RunRecord]]) -> list[OtherStart
     """Find them by the test accuracies of all classes before the first round; names are the caller's."""
     groups: dict[str, list[tuple[str, RunRecord]]] = {}
     for name, run in named_runs:
-        groups.setdefault(_depends_on(run), []).append((name, run))
+        if "class_accuracy" in run.records[0]:
+            groups.setdefault(_depends_on(run), []).append((name, run))
     found = []
     for group in groups.values():
         usual = Counter(_start(run) for _, run in group).most_common(1)[0][0]
