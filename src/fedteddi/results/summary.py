@@ -178,22 +178,39 @@ def _called(key: Key) -> str:
 
 
 def _check_one_study(summaries: Summaries) -> None:
-    firsts: dict[str, Settings] = {}
+    if not summaries.runs:
+        return
     held: dict[tuple[int, bool], Summarised] = {}
+    every = [one.run.settings for one in summaries.runs]
+    first = next((settings for settings in every if settings.name not in REFERENCES), every[0])
+    of_its_name: dict[str, Settings] = {}
     for one in summaries.runs:
         own = one.run.settings
-        first = firsts.setdefault(own.name if own.name in REFERENCES else "rules", own)
-        if shared_settings(first) != shared_settings(own):
-            same = first.model_dump(include={*VARIANT}) | {"radio__deadline_s": first.radio.deadline_s}
-            raise InputError(
-                f"{_called(one.key)} belongs to another study"
-                f" ({first_difference(first, own.changed(**same))}): keep it in a folder of its own"
-            )
+        kin = of_its_name.setdefault(own.name, own)
+        for other, varied in ((first, _varied(first, own.name)), (kin, _varied(kin, ""))):
+            alike = own.changed(**varied)
+            if alike != other:
+                raise InputError(
+                    f"{_called(one.key)} belongs to another study"
+                    f" ({first_difference(other, alike)}): keep it in a folder of its own"
+                )
         same_seed = held.setdefault((own.seed, own.scenario.pooled), one)
         if not np.array_equal(same_seed.run.counts, one.run.counts):
             raise InputError(
                 f"{_called(one.key)} and {_called(same_seed.key)} did not see the same data: run one of them again"
             )
+
+
+def _varied(settings: Settings, name: str) -> dict[str, Any]:
+    """Return what a run of this name may have of its own, with the value that it has here, for Settings.changed."""
+    found: dict[str, Any] = settings.model_dump(include={*VARIANT})
+    if name not in REFERENCES:
+        return found | {"radio__deadline_s": settings.radio.deadline_s}
+    return found | {  # a bound has no limits, and its one client may hold all data
+        "radio": settings.radio.model_dump(),
+        "scenario__pooled": settings.scenario.pooled,
+        "training__batch_size": settings.training.batch_size,
+    }
 
 
 def _lines(name: str, own: list[Summarised]) -> list[dict[str, Any]]:
