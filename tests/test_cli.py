@@ -426,6 +426,9 @@ def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     shown = cli("report", "both", "--target", 0.3, "--out", "elsewhere")
     assert "balanced 30%" in shown.out
     assert Path("elsewhere/report.md").exists()
+    misspelt = cli("report", "both", "--ours", "fedtedi")
+    assert misspelt.code == 2
+    assert "--ours fedtedi: no such run here (did you mean 'fedteddi'?); there are" in misspelt.err
 
 
 def test_scenario_is_printed_and_drawn_before_anything_is_trained(cli: Cli, tiny: Path) -> None:

@@ -1,8 +1,11 @@
 """What is said on the way: how far it is, and how long the rest takes."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from fedteddi.cli_progress import time_left
+from fedteddi.cli_progress import _status, time_left, watching
 
 
 @pytest.mark.parametrize(
@@ -20,3 +23,27 @@ from fedteddi.cli_progress import time_left
 )
 def test_time_left(lines: list[tuple[float, int]], said: str) -> None:
     assert time_left(lines, 100) == said
+
+
+def status(*records: dict[str, Any]) -> str:
+    run = SimpleNamespace(records=list(records), settings=SimpleNamespace(name="random"))
+    return _status(SimpleNamespace(runs=[run]))  # type: ignore[arg-type]
+
+
+def test_where_it_is_goes_by_the_last_record() -> None:
+    """A frame's first record is of the model that enters it; later rounds are judged now and then only."""
+    before = {"frame": 0, "round": 0, "balanced": 0.9, "global": 0.8}
+    entered = {"frame": 1, "round": 0, "balanced": 0.5, "global": 0.6}
+    played = {"frame": 1, "round": 1, "clients": [3, 4, 5], "scheduled_new": 2}
+    assert status() == "random"
+    assert status(before) == "random frame 0 round 0, accuracy 0.900 balanced, 0.800 global"
+    assert status(before, entered) == "random frame 1 round 0, accuracy 0.500 balanced, 0.600 global"
+    assert status(before, entered, played) == (
+        "random frame 1 round 1, scheduled 2 new + 1 old, accuracy 0.500 balanced, 0.600 global after round 0"
+    )
+
+
+def test_who_interrupts_is_told_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), watching():
+        raise KeyboardInterrupt
+    assert "goes on with the same command and --resume" in " ".join(capsys.readouterr().err.split())

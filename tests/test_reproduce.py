@@ -231,12 +231,40 @@ def test_what_does_not_belong_together_is_not_merged() -> None:
         merged(in_short(bound), in_short(stronger))
 
 
+def without_accuracy(line: bytes) -> bytes:
+    return json.dumps({key: value for key, value in json.loads(line).items() if key != "balanced"}).encode()
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda lines: lines[:0],  # an empty file
+        lambda lines: lines[:-2],  # cut off
+        lambda lines: [*lines[:5], *lines[7:]],  # two rounds are missing
+        lambda lines: [*lines[:5], *lines[6:7], *lines[5:6], *lines[7:]],  # in another order
+        lambda lines: [*lines[:-1], lines[-1].replace(b'"balanced":0.6', b'"balanced":"x"')],
+        lambda lines: [*lines[:-1], without_accuracy(lines[-1])],
+        lambda lines: [*lines[:-1], lines[-1].replace(b'"class_accuracy":[', b'"class_accuracy":[0.5,')],
+        lambda lines: [*lines[:-1], lines[-1].replace(b'"round_s":', b'"other":')],
+    ],
+)
+def test_a_summary_that_is_not_whole_is_refused(
+    spoilt: Callable[[list[bytes]], list[bytes]], tmp_path: Path
+) -> None:
+    (file,) = write_summaries(in_short(made_run("fedteddi", 0, [0.5, 0.6])), tmp_path)
+    lines = gzip.decompress(file.read_bytes()).splitlines()
+    assert spoilt(lines) != lines
+    file.write_bytes(gzip.compress(b"\n".join(spoilt(lines))))
+    with pytest.raises(InputError, match=r"fedteddi\.jsonl\.gz is not a whole summary"):
+        read_summaries(tmp_path)
+
+
 def test_unusable_summaries_are_said(cli: Cli) -> None:
     Path("empty").mkdir()
     with pytest.raises(InputError, match="holds no summaries"):
         read_summaries(Path("empty"))
     Path("empty/x.jsonl.gz").write_bytes(b"no gzip")
-    with pytest.raises(InputError, match="is not a summary"):
+    with pytest.raises(InputError, match="is not a whole summary"):
         read_summaries(Path("empty"))
     Path("empty/x.jsonl.gz").write_bytes(gzip.compress(b'{"format": "later"}\n'))
     with pytest.raises(InputError, match="has the format 'later'"):

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 from fedteddi.cli_data import DataDir
 from fedteddi.cli_pages import name_unfinished
 from fedteddi.cli_progress import watching
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, nearest_hint
 from fedteddi.process_age import process_age_s
 from fedteddi.schedulers.registry import built_in, named_rule
 from fedteddi.settings import Settings, load_experiment, override
@@ -181,8 +181,8 @@ def report(
         list[float] | None, typer.Option(help="An accuracy to be reached, such as 0.75; may be repeated.")
     ] = None,
     ours: Annotated[
-        str, typer.Option(help="The scheduler that is compared with each other one.")
-    ] = "fedteddi",
+        str | None, typer.Option(help="The scheduler that is compared with each other one; default fedteddi.")
+    ] = None,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="Where to write; default RUNS/report.")
     ] = None,
@@ -195,7 +195,12 @@ def report(
         if not 0 < value < 1:
             raise InputError(f"--target {value:g}: give a share between 0 and 1, such as 0.75")
     study = read_study(runs)
-    made = write_report(study, out_folder or runs / "report", target, ours)
+    if ours is not None and ours not in study.schedulers:
+        raise InputError(
+            f"--ours {ours}: no such run here{nearest_hint(ours, study.schedulers)}; there are"
+            f" {', '.join(study.schedulers)}"
+        )
+    made = write_report(study, out_folder or runs / "report", target, ours or "fedteddi")
     for title, table in made.tables.items():
         if "cost to" not in title:  # long; it is in the files
             out.print(f"\n[bold]{title}[/]")

@@ -27,7 +27,11 @@ def watching() -> "Iterator[Watch]":
                 say("warning", sentence)
             show(state)
 
-        yield watch
+        try:
+            yield watch
+        except KeyboardInterrupt:
+            say("warning", "interrupted; what is kept goes on with the same command and --resume")
+            raise
     total = sum(spent.values())
     if total:
         shares = (f"{seconds / total:.0%} {purpose}" for purpose, seconds in spent.items())
@@ -76,14 +80,17 @@ def time_left(lines: Sequence[tuple[float, int]], rounds_in_all: int) -> str:
 
 
 def _status(state: "Progress") -> str:
-    """Say where the first run is: scheduled new and old clients, last accuracy."""
+    """Say where the first run is: its last round, scheduled new and old clients, the accuracy it was last judged by."""
     run = state.runs[0]
-    judged = [r for r in run.records if "balanced" in r]
-    played = [r for r in run.records if r["round"]]
-    words = [f"{run.settings.name} frame {run.state.frame} round {run.state.round}"]
-    if played:
-        new = played[-1]["scheduled_new"]
-        words.append(f"scheduled {new} new + {len(played[-1]['clients']) - new} old")
-    if judged:
-        words.append(f"accuracy {judged[-1]['balanced']:.3f} balanced, {judged[-1]['global']:.3f} global")
+    if not run.records:
+        return run.settings.name
+    last = run.records[-1]
+    words = [f"{run.settings.name} frame {last['frame']} round {last['round']}"]
+    if last["round"]:
+        new = last["scheduled_new"]
+        words.append(f"scheduled {new} new + {len(last['clients']) - new} old")
+    judged = next((r for r in reversed(run.records) if "balanced" in r), None)
+    if judged is not None:
+        when = "" if judged is last else f" after round {judged['round']}"
+        words.append(f"accuracy {judged['balanced']:.3f} balanced, {judged['global']:.3f} global{when}")
     return ", ".join(words)

@@ -18,7 +18,7 @@ import numpy as np
 from fedteddi.errors import InputError
 from fedteddi.results.folder import first_difference, write_atomically
 from fedteddi.results.reading import read_study
-from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.results.runs import ACCURACIES, REFERENCES, RunRecord, Study
 from fedteddi.settings import Settings, parse_settings
 
 FORMAT = "fedteddi-summary-1"
@@ -161,7 +161,7 @@ def read_summary(file: Path) -> Summaries:
     except InputError:
         raise
     except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
-        raise InputError(f"{file} is not a summary ({error}): make it again with --summarise") from None
+        raise InputError(f"{file} is not a whole summary ({error}): make it again with --summarise") from None
     return Summaries(name, tuple(sorted(own, key=lambda one: one.key)))
 
 
@@ -231,6 +231,8 @@ def _lines(name: str, own: list[Summarised]) -> list[dict[str, Any]]:
 
 def _read(file: Path) -> tuple[str, list[Summarised]]:
     lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).decode().splitlines()]
+    if not lines:
+        raise ValueError("it is empty")
     head = lines[0]
     if head.get("format") != FORMAT:
         raise InputError(f"{file} has the format {head.get('format')!r}: this version reads {FORMAT}")
@@ -242,8 +244,27 @@ def _read(file: Path) -> tuple[str, list[Summarised]]:
         settings = parse_settings(head["settings"] | about["run"] | {"radio": radio})
         counts = np.array(head["counts"][str(settings.seed)])
         run = RunRecord(settings, counts, tuple(lines[start + 1 : end]), True)
+        _check_whole(run)
         found.append(Summarised(run, head["machines"][about["machine"]], about["minutes"]))
     return head["study"], found
+
+
+def _check_whole(run: RunRecord) -> None:
+    """Refuse a run that has not all rounds that its settings ask for, or lacks their numbers."""
+    settings, classes = run.settings, run.counts.shape[2]
+    expected = [(frame, number) for frame, last in enumerate(settings.rounds) for number in range(last + 1)]
+    found = [(record["frame"], record["round"]) for record in run.records]
+    if found != expected:
+        raise ValueError(f"{run.title}: {len(found)} rounds in place of {len(expected)}, or in another order")
+    for record in run.records:
+        at_end = record["round"] == settings.rounds[record["frame"]]
+        if at_end or record["round"] % settings.evaluation.every == 0:
+            numbers = [record[accuracy] for accuracy in ACCURACIES]
+            whole = len(record["class_accuracy"]) == classes
+            if not whole or not all(isinstance(number, float | int) for number in numbers):
+                raise ValueError(f"{run.title}: no accuracy in round {record['round']}")
+        if record["round"]:
+            sum((record["round_s"], record["uplink_bits"], record["energy_j"], record["scheduled_new"]))
 
 
 def _short(record: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def uniform_share(first: float, last: float, round: int, rounds_in_frame: int) -
 
 @dataclass(frozen=True, kw_only=True)
 class FedTeddiPlus(SearchingRule):
-    """Lowest ‖class mix − target‖₂ + ν/√|S| within the band; the target moves from equal shares to everyone's mix.
+    """Lowest ‖class mix − target‖₂ + ν/√|S| within the band; the target moves from equal shares towards everyone's.
 
     It needs nothing but the class histograms: no gradient is estimated.
     """
