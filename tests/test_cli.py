@@ -431,6 +431,15 @@ def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     assert "--ours fedtedi: no such run here (did you mean 'fedteddi'?); there are" in misspelt.err
 
 
+def test_runs_in_which_nobody_could_upload_are_named(cli: Cli, tiny: Path) -> None:
+    """Within a millisecond nobody can, but the bound has no limits."""
+    words = ("--scheduler", "random", "--scheduler", "everyone", "--rounds", 1, "--deadline", 0.001)
+    done = cli("compare", tiny, *words, "--out", "idle")
+    assert done.code == 0, done.err
+    said = " ".join(done.err.split())
+    assert "nobody was ever scheduled by random at 0.001 s, seed 0: raise radio.deadline_s" in said
+
+
 def test_scenario_is_printed_and_drawn_before_anything_is_trained(cli: Cli, tiny: Path) -> None:
     done = cli("scenario", tiny, "--out", "plan.png")
     assert done.code == 0

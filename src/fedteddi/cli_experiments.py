@@ -1,5 +1,6 @@
 """The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
 
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ from fedteddi.settings import Settings, load_experiment, override
 from fedteddi.terminal import out, print_table, say
 
 if TYPE_CHECKING:
-    from fedteddi.results.runs import Study
+    from fedteddi.results.runs import RunRecord, Study
 
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10, cifar100) or a .toml file.")
@@ -119,6 +120,7 @@ def run(
             data_dir=data_dir,
         )
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
+    _say_idle([record])
     say_where(folder, record.finished)
 
 
@@ -207,6 +209,7 @@ def report(
             print_table(table)
     name_unfinished(made.unfinished)
     say_failed(study)
+    _say_idle(study.runs)
     if made.warning:
         say("warning", made.warning)
     pictures = [file for file in made.files if file.suffix == ".png"]
@@ -273,6 +276,15 @@ def say_failed(study: "Study") -> None:
     """Name the runs that failed, and why."""
     for title, failure in study.failures.items():
         say("warning", f"{title} failed, and is left out: {failure.cause}, and choose another --out")
+
+
+def _say_idle(runs: Sequence["RunRecord"]) -> None:
+    """Name the runs in which nobody ever uploaded: nothing was learnt there, though every table is full."""
+    played = {run.title: [r for r in run.records if r["round"]] for run in runs}
+    idle = [title for title, rounds in played.items() if rounds and not any(r["clients"] for r in rounds)]
+    if idle:
+        remedy = "raise radio.deadline_s or radio.total_hz if nobody can upload in time"
+        say("warning", f"nobody was ever scheduled by {'; '.join(idle)}: {remedy}")
 
 
 def say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
