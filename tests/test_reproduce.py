@@ -121,6 +121,15 @@ def test_a_time_limit_stops_it_and_resume_finishes_it(cli: Cli) -> None:
     assert "4 finished runs" in Path("runs/cifar10/report/cifar10.md").read_text()
 
 
+def test_runs_that_fail_are_named_and_nobody_is_told_to_resume_them(cli: Cli) -> None:
+    words = ("reproduce", "cifar10", "--scheduler", "random", "--seeds", 1, *PART)
+    done = cli(*words, "--set", "training.learning_rate=1e30", "--out", "burst")
+    assert done.code == 1
+    assert done.err.count("failed, and is left out") == 2
+    assert "is not finished" not in done.err
+    assert "are done" not in done.out
+
+
 def test_quick_says_so_on_every_page_and_picture(cli: Cli) -> None:
     """All eight rules, three deadlines, one seed; only the model and the data are smaller here."""
     kept = [w for w in SMALL if not w.startswith(("rounds", "training.local", "training.pre", "evaluation"))]

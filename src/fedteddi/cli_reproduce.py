@@ -107,10 +107,12 @@ def reproduce(
             data_dir=data_dir,
         )
     say_failed(played)
-    if not played.unfinished and len(played.failures) < len(played.runs):
+    nothing_left = len(played.failures) == len(played.runs)
+    if not played.unfinished and not nothing_left:
         page, unfinished = library.page_of_runs(chosen, folder)
         name_unfinished(unfinished)
         show_page(page, COLUMNS)
-    say_where(folder, not played.unfinished)
+    if not nothing_left:
+        say_where(folder, not played.unfinished, "all other rounds" if played.failures else "all rounds")
     if played.failures:
         raise typer.Exit(1)

@@ -123,7 +123,56 @@ def test_rules_without_a_common_seed_are_not_compared() -> None:
     runs = [run for run in apart.runs if (run.settings.seed == 0) == (run.scheduler == "ours")]
     claim = FewestRounds("ours", ("random",), TARGETS)
     found = {row.findings[0].full for row in claim.judge(Study(tuple(runs)), (1.2,))}
-    assert found == {"the rules share no seed"}
+    assert found == {"no seed that all rules have at 1.2 s"}
+
+
+def test_a_deadline_at_which_the_rules_share_no_seed_is_not_passed_over() -> None:
+    """At 1.2 s everything is won clearly; at 0.8 s the rules have different seeds."""
+    late = [
+        made_run(rule, seed, [0.4, 0.6], deadline_s=0.8)
+        for rule, seeds in (("ours", (0, 1)), ("random", (2, 3)))
+        for seed in seeds
+    ]
+    both = Study((*study(ours=[5, 10], random=[10, 15]).runs, *late))
+    claim = FewestRounds("ours", ("random",), TARGETS)
+    (row, _) = claim.judge(both, (0.8, 1.2))
+    assert row.verdict == "cannot be judged"
+    assert row.findings[0].full.startswith("no seed that all rules have at 0.8 s; so far won 1 of 1 cells")
+    assert {row.verdict for row in claim.judge(both, (1.2,))} == {"holds"}
+
+
+def test_a_claim_about_one_deadline_does_not_look_at_others() -> None:
+    """At 2 s ours loses."""
+    slow = [made_run("ours", seed, [0.4, 0.4, 0.6], deadline_s=2.0) for seed in (0, 1)]
+    quick = [made_run("random", seed, [0.4, 0.6, 0.6], deadline_s=2.0) for seed in (0, 1)]
+    both = Study((*study(ours=[5, 10], random=[10, 15]).runs, *slow, *quick))
+    claim = FewestRounds("ours", ("random",), TARGETS)
+    assert {row.verdict for row in claim.judge(both, (1.2,))} == {"holds"}
+    assert {row.verdict for row in claim.judge(both, (1.2, 2.0))} == {"does not hold"}
+
+
+def test_a_rule_with_options_can_be_ours() -> None:
+    runs = [made("fedteddi-search-refined", seed, 5 + 5 * seed) for seed in (0, 1)]
+    runs += [made("fedteddi", seed, 10 + 5 * seed) for seed in (0, 1)]
+    claim = FewestRounds("fedteddi[search=refined]", ("fedteddi",), TARGETS)
+    assert {row.verdict for row in claim.judge(Study(tuple(runs)), (1.2,))} == {"holds"}
+
+
+def test_a_tie_makes_no_loss_clear() -> None:
+    """Random is better in the mean, by 0 and 5; fed-cbs is the same, run for run."""
+    assert outcome(ours=[10, 10], random=[10, 5], fed_cbs=[10, 10]) == ("not won", "random", False)
+
+
+def test_who_surely_beats_ours_is_named_before_who_may() -> None:
+    """A mean of 17.5: fed-cbs needs 15, random at least 12.5, or any number above."""
+    assert outcome(ours=[20, 15], random=[5, None], fed_cbs=[15, 15])[:2] == ("not won", "fed-cbs")
+
+
+def test_never_is_later_than_the_last_round() -> None:
+    """K = 20: with every seed, ours gets there in the last round and random never; and the other way round."""
+    assert outcome(ours=[20, 20], random=[None, None])[0] == "won"
+    assert outcome(ours=[10, None], random=[15, 15])[0] == "not won"
+    assert outcome(ours=[10, None], random=[15, 20])[0] == "open"
 
 
 def test_a_claim_about_some_rules_does_not_look_at_others() -> None:
@@ -157,6 +206,8 @@ def test_cells_of_two_frames_have_rows_of_their_own() -> None:
     column = "rounds to each target, against the best other rule"
     assert ["**" in text for text in table[column]] == [True, True, False, False]
     assert "frame" not in short_cells_table(second).columns
+    nothing = [replace(cell, frame=1) for cell in cells(study(ours=[0], random=[0]), "ours", TARGETS)]
+    assert list(short_cells_table([*nothing, *second])["frame"]) == [2, 2]  # though only one is contested
 
 
 def test_nothing_contested_gives_no_rows() -> None:

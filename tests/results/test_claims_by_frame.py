@@ -198,3 +198,13 @@ def test_levels_that_lie_close_have_a_tick_a_percent() -> None:
     assert [round(tick, 6) for tick in narrow.get_xticks() if low <= tick <= high] == [0.41, 0.42, 0.43]
     low, high = wide.get_xlim()
     assert [round(tick, 6) for tick in wide.get_xticks() if low <= tick <= high] == [0.4, 0.5, 0.6, 0.7, 0.8]
+
+
+def test_a_rule_without_a_colour_of_its_own_has_the_same_in_every_panel() -> None:
+    """In frame 1 only "y" gets anywhere; in frame 2 "x" is drawn before it."""
+    study = Study((*runs("x", [None], [10]), *runs("y", [10], [10]), *runs("fedteddi", [10], [10])))
+    first, second, *_ = rounds_to_levels_by_frame(study).axes
+    colours = [{str(line.get_label()): line.get_color() for line in ax.get_lines()} for ax in (first, second)]
+    assert set(colours[0]) == {"y", "fedteddi"}
+    assert colours[0]["y"] == colours[1]["y"]
+    assert len(set(colours[1].values())) == 3

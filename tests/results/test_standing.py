@@ -62,3 +62,9 @@ def test_each_frame_has_its_rows() -> None:
 
 def test_without_a_rival_there_is_nothing_to_tell() -> None:
     assert len(standing_table(Study((made_run("ours", 0, [0.4, 0.4]),)), "ours")) == 0
+
+
+def test_the_same_is_neither_ahead_nor_behind() -> None:
+    runs = [made_run(rule, seed, [0.4, 0.5 + 0.01 * seed]) for rule in ("ours", "random") for seed in (0, 1)]
+    over = standing_table(Study(tuple(runs)), "ours").iloc[0]
+    assert (over["place"], over["clearly ahead of"], over["clearly behind"]) == ("1 of 2", 0, 0)

@@ -27,14 +27,20 @@ class Cell:
 
     @property
     def best_other(self) -> str:
-        """The rule with the fewest rounds in the mean; a run that never gets there counts as K, which flatters it."""
-        return min(self.others, key=lambda name: (_mean(self.others[name]), -self.others[name].reached))
+        """The rule with the fewest rounds in the mean: of those that beat ours, if any surely does, else of all.
+
+        A run that never gets there counts as K, which flatters it.
+        """
+        beating = [name for name, other in self.others.items() if self._is_beaten_by(other)]
+        return min(
+            beating or self.others, key=lambda name: (_mean(self.others[name]), -self.others[name].reached)
+        )
 
     @property
     def outcome(self) -> Outcome:
         """Won if our rule needs fewer rounds than every other, in the mean over seeds.
 
-        Of a rule that misses the target with some seed, the mean is at least what it is with K in their place. Where
+        Of a rule that misses the target with some seed, the mean is more than what it is with K in their place. Where
         that leaves two rules' order open, so is the cell.
         """
         every = (self.ours, *self.others.values())
@@ -43,11 +49,16 @@ class Cell:
         if not any(rounds.reached for rounds in every):
             return "nobody gets there"
         mine, others = _mean(self.ours), self.others.values()
-        if any(_is_whole(other) and _mean(other) < mine for other in others):
+        if any(self._is_beaten_by(other) for other in others):
             return "not won"
-        if not _is_whole(self.ours) or any(_mean(other) <= mine and not _is_whole(other) for other in others):
+        if not _is_whole(self.ours) or any(_mean(other) < mine and not _is_whole(other) for other in others):
             return "open"
-        return "tied" if any(_mean(other) == mine for other in others) else "won"
+        return "tied" if any(_is_whole(other) and _mean(other) == mine for other in others) else "won"
+
+    def _is_beaten_by(self, other: RoundsTo) -> bool:
+        """Whether another rule surely needs fewer rounds in the mean; where ours misses some, its mean is above K's."""
+        mine, theirs = _mean(self.ours), _mean(other)
+        return _is_whole(other) and (theirs < mine or (theirs == mine and not _is_whole(self.ours)))
 
     @property
     def is_contested(self) -> bool:
@@ -56,11 +67,12 @@ class Cell:
 
     @property
     def is_clear(self) -> bool:
-        """Whether 95 % intervals of the differences by seed say so too: from every rule if won, from one if not."""
-        verdicts = [verdict_of_rounds(self.ours, other) for other in self.others.values()]
+        """Whether 95 % intervals say so too: against every rule if won, against one of the better ones if not."""
+        others = self.others.values()
         if self.outcome == "won":
-            return all(verdict == "holds" for verdict in verdicts)
-        return self.outcome == "not won" and "does not hold" in verdicts
+            return all(verdict_of_rounds(self.ours, other) == "holds" for other in others)
+        beating = [other for other in others if self._is_beaten_by(other)]
+        return any(verdict_of_rounds(self.ours, other) == "does not hold" for other in beating)
 
     def row(self) -> dict[str, object]:
         """Return the cell as a row of a table."""
@@ -93,20 +105,29 @@ class FewestRounds:
         """Count the cells that are won, and name those that are not; without runs of some rule, nothing is decided."""
         rules = tuple(named_rule(rule).name for rule in (self.ours, *self.others))
         missing = [
-            f"{rule} at {deadline_s:g} s"
+            f"runs of {rule} at {deadline_s:g} s"
             for deadline_s in deadlines_s
             for rule in rules
             if not any(run.finished for run in study.of(rule, deadline_s))
         ]
-        asked = Study(tuple(run for run in study.runs if run.scheduler in rules))
-        every = cells(asked, self.ours, self.targets)
+        asked = Study(
+            tuple(
+                r for r in study.runs if r.scheduler in rules and r.settings.radio.deadline_s in deadlines_s
+            )
+        )
+        every = cells(asked, rules[0], self.targets)
+        if not missing:
+            there = {cell.deadline_s for cell in every}
+            missing = [
+                f"seed that all rules have at {time:g} s" for time in deadlines_s if time not in there
+            ]
         found = []
         for accuracy in ACCURACIES:
             own = [cell for cell in every if cell.accuracy == accuracy]
             text = cells_in_short(own) if own else "the rules share no seed"
             if missing:
                 more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-                text = f"no runs of {missing[0]}{more}" + (f"; so far {text}" if own else "")
+                text = f"no {missing[0]}{more}" + (f"; so far {text}" if own else "")
             verdict: Verdict = "cannot be judged" if missing else _verdict(own)
             claim = f"{self.ours} needs fewer rounds than {self.whom}"
             found.append(Judged(claim, accuracy, "–", (Finding(verdict, text, text),), rules, deadlines_s))
@@ -162,7 +183,7 @@ def short_cells_table(found: list[Cell]) -> pd.DataFrame:
             for (frame, deadline_s, accuracy), texts in rows.items()
         ]
     )
-    return table.drop(columns="frame") if len({frame for frame, _, _ in rows}) == 1 else table
+    return table.drop(columns="frame") if len(rows) and len({cell.frame for cell in found}) == 1 else table
 
 
 def cells_in_short(found: list[Cell]) -> str:

@@ -184,10 +184,6 @@ def _panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
     across, down = (rows, 1) if columns <= 1 else (columns, rows)
     figure = Figure(figsize=(width * across, height * down + 0.5), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False)
-    for ax in grid.flat:
-        ax.set_prop_cycle(
-            color=list(COLOURS.values())[2:]
-        )  # rules that are not ours have no colour of their own
     FigureCanvasAgg(figure)
     if columns <= 1:
         return figure, [[grid[0][r]] for r in range(rows)]
@@ -297,15 +293,26 @@ def _broken(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(joined[:-1], axis=-1)
 
 
+def _colour_of_another(ax: Axes, scheduler: str) -> str:
+    """Return the colour of a rule that has none of its own: the same in all panels of a figure."""
+    others = {
+        str(line.get_label()): str(line.get_color())
+        for panel in ax.get_figure(root=True).axes  # type: ignore[union-attr]
+        for line in panel.get_lines()
+        if str(line.get_label()).partition("-search-")[0] not in COLOURS
+    }
+    palette = list(COLOURS.values())[2:]
+    return others.get(scheduler, palette[len(others) % len(palette)])
+
+
 def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
     """Draw the mean over seeds of y [seeds, points], the deviation shaded."""
     rule, varied, _ = scheduler.partition("-search-")  # the same rule with another search: its colour, dotted
-    colour = COLOURS.get(rule)
     mean = y.mean(axis=0)
     (line,) = ax.plot(
         x,
         mean,
-        color=colour,
+        color=COLOURS.get(rule) or _colour_of_another(ax, scheduler),
         label=scheduler,
         linestyle="--" if scheduler in REFERENCES else ":" if varied else "-",
         linewidth=2.0 if scheduler in BOLD else 1.3,

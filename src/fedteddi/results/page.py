@@ -152,6 +152,9 @@ def _tables(reproduction: Reproduction, study: Study) -> dict[str, pd.DataFrame]
     if reproduction.ours != OURS:
         found["cells"] = cells_table(cells(study, reproduction.ours, reproduction.targets))
         found["standing"] = standing_table(study, reproduction.ours)
+        found = {
+            title: table for title, table in found.items() if len(table)
+        }  # without a rival there is none
     for frame in study.frames:
         found[f"accuracy-frame{frame}"] = tables.summary(study, frame)
         found[f"rounds-frame{frame}"] = tables.rounds_table(study, frame, reproduction.targets)
@@ -214,7 +217,7 @@ def _text(
     shown["command"] = [f"`{text}`" for text in shown["command"]]
     lines += [f"## {reproduction.heading}", "", tables.markdown(shown), "", HOW_JUDGED, ""]
     lines += [reproduction.notes, ""] if reproduction.notes else []
-    if "cells" in parts:
+    if len(parts.get("cells", ())):
         lines += ["## Cell by cell", "", tables.markdown(parts["cells"]), ""]
         lines += ["## Without a target", "", tables.markdown(parts["standing"]), "", WITHOUT_A_TARGET, ""]
     for title, table in parts.items():

@@ -84,7 +84,7 @@ def how_run(summaries: Summaries) -> list[str]:
         rows.append(
             {
                 "device": machine.get("device", "–"),
-                "precision": own[0].run.settings.training.model_dump().get("precision", "float32"),
+                "precision": _precision(own[0]),
                 "runs": len(own),
                 "minutes of rounds": f"{sum(one.minutes for one in own):.1f}",
                 "revision": _revision(machine.get("git_revision")),
@@ -96,6 +96,12 @@ def how_run(summaries: Summaries) -> list[str]:
             }
         )
     return [tables.markdown(pd.DataFrame(rows))]
+
+
+def _precision(one: Summarised) -> str:
+    """Return the precision of products, which is a setting for GPUs only."""
+    on_cpu = one.machine.get("device") == "cpu"
+    return "float32" if on_cpu else str(one.run.settings.training.precision)
 
 
 def _revision(text: str | None) -> str:

@@ -135,7 +135,7 @@ def _sentence(grid: Sensitivity, outcomes: Outcomes, title: str) -> str:
     run = [key for key, outcome in found.items() if outcome.mark != "not run"]
 
     def at(keys: list[str]) -> str:
-        every = len(keys) > 1 and len(keys) == len(run)
+        every = len(keys) > 1 and keys == run
         return "every level that was run" if every else _listed([named[key] for key in keys])
 
     by_mark = {mark: [key for key in found if found[key].mark == mark] for mark in MARKS}

@@ -44,13 +44,15 @@ def _standing(values: dict[str, np.ndarray], ours: str) -> dict[str, object]:
     mine = values[ours]
     others = {rule: of_seeds for rule, of_seeds in values.items() if rule != ours}
     best = max(others, key=lambda rule: float(others[rule].mean()))
-    verdicts = [verdict_of(mine - of_seeds) for of_seeds in others.values()]
+    # "Does not hold" of the one is not "ahead" of the other: they may be the same.
+    ahead = [verdict_of(mine - of_seeds) == "holds" for of_seeds in others.values()]
+    behind = [verdict_of(of_seeds - mine) == "holds" for of_seeds in others.values()]
     return {
         "seeds": len(mine),
         "ours": spread(mine.tolist()),
         "place": f"{1 + sum(float(o.mean()) > float(mine.mean()) for o in others.values())} of {len(values)}",
         "best other rule": f"{best}, {spread(others[best].tolist())}",
         "difference (95 %)": points(mine - others[best]),
-        "clearly ahead of": verdicts.count("holds"),
-        "clearly behind": verdicts.count("does not hold"),
+        "clearly ahead of": sum(ahead),
+        "clearly behind": sum(behind),
     }

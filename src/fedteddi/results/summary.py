@@ -81,7 +81,7 @@ def from_folder(name: str, folder: Path) -> tuple[Summaries, list[str]]:
                     round(_seconds(path) / 60, 2),
                 )
             )
-        else:
+        elif run.failure is None:  # those that failed never will be
             unfinished.append(path.name)
     return Summaries(name, tuple(sorted(found, key=lambda one: one.key))), unfinished
 
