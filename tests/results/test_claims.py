@@ -81,6 +81,27 @@ def test_misses_are_bounds(ours: list[int | None], theirs: list[int | None], ver
     assert "of 3 reached)" in text
 
 
+def test_rounds_cut_off_at_k_decide_only_against_those_that_were_cut() -> None:
+    """Cut at K = 50, the interval of (40, 40, 40, 40, 0) lies above zero; but the fifth seed may need any number."""
+    late: list[int | None] = [45, 45, 45, 45, 50]
+    missing_one: list[int | None] = [5, 5, 5, 5, None]
+    runs = both(reaching("fedteddi", missing_one), reaching("random", late))
+    assert FASTER.judge(runs, (1.2,))[0].verdict == "cannot be judged"
+    runs = both(reaching("fedteddi", late), reaching("random", missing_one))
+    assert FASTER.judge(runs, (1.2,))[0].verdict == "cannot be judged"
+
+
+def test_the_level_of_first_is_one_that_a_rule_reaches_with_all_its_seeds() -> None:
+    """One of five runs of ours gets to 70 %; that fed-cbs has only that seed changes nothing: 60 % is what counts."""
+    curves = [[0.5, 0.62, 0.72], *([[0.5, 0.62, 0.62]] * 4)]
+    runs = [made_run("fedteddi", seed, curve) for seed, curve in enumerate(curves)]
+    runs += [made_run("random", seed, [0.5, 0.5, 0.62]) for seed in range(5)]
+    runs.append(made_run("fed-cbs", 0, [0.5, 0.5, 0.62]))
+    claim = First("speed", ("random", "fed-cbs"), "–")
+    (balanced, _) = claim.judge(Study(tuple(runs)), (1.2,))
+    assert [finding.full.partition(":")[0] for finding in balanced.findings] == ["1.2 s, 60%"]
+
+
 def test_where_nobody_reaches_the_target_it_is_said_and_the_highest_level_is_judged() -> None:
     """Both end at 0.71: 75 % is out of reach, 70 % is the highest multiple of 5 % that is reached."""
     study = both(reaching("fedteddi", [10, 15, 20], final=0.71), reaching("random", [40, 45, 50], final=0.71))

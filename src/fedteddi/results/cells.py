@@ -118,9 +118,7 @@ class FewestRounds:
         every = cells(asked, rules[0], self.targets)
         if not missing:
             there = {cell.deadline_s for cell in every}
-            missing = [
-                f"seed that all rules have at {time:g} s" for time in deadlines_s if time not in there
-            ]
+            missing = [f"seed that all rules have at {time:g} s" for time in deadlines_s if time not in there]
         found = []
         for accuracy in ACCURACIES:
             own = [cell for cell in every if cell.accuracy == accuracy]

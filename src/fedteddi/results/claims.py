@@ -163,7 +163,7 @@ class First:
                 found = replace(found, short=found.short + often, full=found.full + often)
             yield found
         else:
-            every = [runs for one in pairs.values() for runs in one]
+            every = [list(by_seed(study, rule, time).values()) for rule in (OURS, *pairs)]
             levels = reached_levels(every, frame, accuracy)
             if not levels:
                 yield unknown(f"{where}: no rule reaches a level above the start with every seed")
