@@ -268,6 +268,27 @@ def test_a_summary_that_is_not_whole_is_refused(
         read_summaries(tmp_path)
 
 
+def test_damaged_run_folders_and_readmes_are_said(cli: Cli) -> None:
+    reproduce(CIFAR10, out=Path("runs"), schedulers=["random"], seeds=[0], deadlines_s=[1.2], changes=SMALL)
+    summarise(CIFAR10, Path("runs"), Path("kept"))
+    Path("picture.md").write_bytes(b"\xff\xd8\xff")
+    done = cli("reproduce", "cifar10", "--from-summaries", "kept", "--readme", "picture.md")
+    assert (done.code, "picture.md cannot be used (it is no text)" in done.err) == (2, True)
+    (run,) = (folder.parent for folder in Path("runs").glob("*/settings.toml"))
+    (run / "environment.json").unlink()
+    with pytest.raises(InputError, match=r"random-d1\.2-s0 is not a complete run folder"):
+        summarise(CIFAR10, Path("runs"), Path("kept"))
+    lines = (
+        (run / "rounds.jsonl")
+        .read_text()
+        .replace('"round": 1', '"other": 1')
+        .replace('"round":1', '"other":1')
+    )
+    (run / "rounds.jsonl").write_text(lines)
+    with pytest.raises(InputError, match="is not a complete run folder"):
+        read_study(Path("runs"))
+
+
 def test_unusable_summaries_are_said(cli: Cli) -> None:
     Path("empty").mkdir()
     with pytest.raises(InputError, match="holds no summaries"):

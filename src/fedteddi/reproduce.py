@@ -102,6 +102,7 @@ def page_of_summaries(
         try:
             text = put_between_marks(readme.read_text(encoding="utf-8"), f"results of {study.name}", short)
             readme.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{readme} cannot be used ({error.strerror}): give a Markdown file") from None
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise InputError(f"{readme} cannot be used ({why}): give a Markdown file") from None
     return page

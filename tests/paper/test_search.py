@@ -143,6 +143,18 @@ def test_greedy_in_blocks_equals_greedy_in_one_piece(monkeypatch: pytest.MonkeyP
     assert len(whole) > 3
 
 
+@pytest.mark.parametrize(
+    ("band", "why"), [(1e-6, "nobody fits"), (1e6, "nobody is left"), (0.3, "nobody else fits")]
+)
+def test_greedy_says_why_it_stopped(band: float, why: str) -> None:
+    """With next to no band, with more than all need, and with a part; the noise is such that everyone is wanted."""
+    view = example_round()
+    view = dataclasses.replace(view, total_hz=view.total_hz * band, gradient_std=1e6)
+    chosen = make_scheduler("fedteddi").select(view, np.random.default_rng(0))
+    assert chosen.trace is not None
+    assert chosen.trace.stopped == why
+
+
 def test_greedy_on_unequal_data_differs_from_equal_data() -> None:
     """D3: α is renormalised over every trial set, so sample counts matter: in most of 10 rounds."""
     differ = 0

@@ -70,15 +70,15 @@ def from_folder(name: str, folder: Path) -> tuple[Summaries, list[str]]:
     paths = [folder] if single else sorted(file.parent for file in folder.glob("*/settings.toml"))
     for path, run in zip(paths, read_study(folder).runs, strict=True):
         if run.finished:
-            machine = json.loads((path / "environment.json").read_text(encoding="utf-8"))
-            machine["system"] = str(machine.get("system", "–")).partition("-")[
-                0
-            ]  # which kernel does not matter
+            try:
+                machine, seconds = _machine(path), _seconds(path)
+            except (OSError, ValueError) as error:
+                raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
             found.append(
                 Summarised(
                     replace(run, records=tuple(_short(record) for record in run.records)),
                     {"device": "cpu"} | {key: machine[key] for key in MACHINE if key in machine},
-                    round(_seconds(path) / 60, 2),
+                    round(seconds / 60, 2),
                 )
             )
         elif run.failure is None:  # those that failed never will be
@@ -278,6 +278,12 @@ def _short(record: dict[str, Any]) -> dict[str, Any]:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
+
+
+def _machine(path: Path) -> dict[str, Any]:
+    """Return where a run was made; which kernel the system has does not matter."""
+    machine: dict[str, Any] = json.loads((path / "environment.json").read_text(encoding="utf-8"))
+    return machine | {"system": str(machine.get("system", "–")).partition("-")[0]}
 
 
 def _seconds(path: Path) -> float:

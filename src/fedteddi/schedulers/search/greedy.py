@@ -38,9 +38,10 @@ def greedy(problem: SearchProblem, on_no_fit: OnNoFit, rng: np.random.Generator)
         fits = left.needed_hz <= problem.total_hz - used_hz
         open_to = ~joined & fits if on_no_fit == "skip" else ~joined
         if not open_to.any():
-            return Found(
-                np.array(members, dtype=np.intp), "nobody else fits" if len(joined) else "nobody left"
-            )
+            why = "nobody else fits" if members else "nobody fits"
+            if len(members) == len(problem.clients) > 0:
+                why = "nobody is left"
+            return Found(np.array(members, dtype=np.intp), why)
         if open_to.sum() < 0.5 * len(open_to):  # forget the lost cases, so that later passes are short
             left, positions, fits = left.only(open_to), positions[open_to], fits[open_to]
             joined = np.zeros(len(positions), dtype=bool)
