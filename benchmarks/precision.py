@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from fedteddi.errors import InputError
-from fedteddi.results import figures, tables
+from fedteddi.results import drawing, tables
 from fedteddi.results.comparisons import by_seed, mean_over_frame, points
 from fedteddi.results.page import ordered
 from fedteddi.results.page_parts import how_run
@@ -193,7 +193,7 @@ def draw(found: list[Pair]) -> Figure:
 
     Strokes at the bottom mark the rounds at which the curves are further apart than the seeds' spread.
     """
-    width, height = figures.PANEL_IN
+    width, height = drawing.PANEL_IN
     figure = Figure(figsize=(width * len(ACCURACIES), height * len(found) + 0.4), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(found), len(ACCURACIES), squeeze=False, sharex=True)
@@ -299,7 +299,7 @@ def main() -> None:
     if options.write:
         folder = options.write.with_suffix("")
         folder.mkdir(parents=True, exist_ok=True)
-        figures.save(draw(found), folder / "curves")
+        drawing.save(draw(found), folder / "curves")
         options.write.write_text(page, encoding="utf-8")
 
 

@@ -27,7 +27,8 @@ def test_time_left(lines: list[tuple[float, int]], said: str) -> None:
 
 def status(*records: dict[str, Any]) -> str:
     run = SimpleNamespace(records=list(records), settings=SimpleNamespace(name="random"))
-    return _status(SimpleNamespace(runs=[run]))  # type: ignore[arg-type]
+    state: Any = SimpleNamespace(runs=[run])
+    return _status(state)
 
 
 def test_where_it_is_goes_by_the_last_record() -> None:

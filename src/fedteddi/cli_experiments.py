@@ -166,15 +166,11 @@ def compare(
             data_dir=data_dir,
             ray=ray,
         )
-    nothing_left = len(study.failures) == len(study.runs)
-    if study.unfinished or nothing_left:
+    if study.unfinished or all_failed(study):
         say_failed(study)
     else:
         report(folder)  # which names the failed ones too
-    if not nothing_left:
-        say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
-    if study.failures:
-        raise typer.Exit(1)
+    say_end(study, folder)
 
 
 def report(
@@ -229,7 +225,8 @@ def scenario(
     import numpy as np
 
     from fedteddi.learning.data import load_dataset
-    from fedteddi.results.figures import save, scenario_heat_map
+    from fedteddi.results.drawing import save
+    from fedteddi.results.figures import scenario_heat_map
     from fedteddi.scenario.build import build_plan
     from fedteddi.terminal import print_plan
 
@@ -276,6 +273,19 @@ def say_failed(study: "Study") -> None:
     """Name the runs that failed, and why."""
     for title, failure in study.failures.items():
         say("warning", f"{title} failed, and is left out: {failure.cause}, and choose another --out")
+
+
+def all_failed(study: "Study") -> bool:
+    """Say whether there is nothing left to report on."""
+    return len(study.failures) == len(study.runs)
+
+
+def say_end(study: "Study", folder: Path) -> None:
+    """Say where the records are, if any run is left; failures make the exit code 1."""
+    if not all_failed(study):
+        say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
+    if study.failures:
+        raise typer.Exit(1)
 
 
 def _say_idle(runs: Sequence["RunRecord"]) -> None:

@@ -11,9 +11,10 @@ from fedteddi.cli_experiments import (
     Device,
     Resume,
     TimeLimit,
+    all_failed,
     parse_seeds,
+    say_end,
     say_failed,
-    say_where,
     time_left,
 )
 from fedteddi.cli_pages import FromSummaries, Summarise, name_unfinished, one_of, show_page
@@ -107,12 +108,8 @@ def reproduce(
             data_dir=data_dir,
         )
     say_failed(played)
-    nothing_left = len(played.failures) == len(played.runs)
-    if not played.unfinished and not nothing_left:
+    if not played.unfinished and not all_failed(played):
         page, unfinished = library.page_of_runs(chosen, folder)
         name_unfinished(unfinished)
         show_page(page, COLUMNS)
-    if not nothing_left:
-        say_where(folder, not played.unfinished, "all other rounds" if played.failures else "all rounds")
-    if played.failures:
-        raise typer.Exit(1)
+    say_end(played, folder)

@@ -22,14 +22,14 @@ def named(*runs: RunRecord) -> list[tuple[str, RunRecord]]:
 def test_the_few_that_begin_otherwise_are_found_seed_by_seed() -> None:
     runs = [started(rule, seed, 0.8) for rule in ("fedteddi", "random", "fed-cbs") for seed in (0, 1)]
     assert other_starts(named(*runs)) == []
-    assert started_otherwise([]) == ""
+    assert started_otherwise(named(*runs)) == ""
     others = [started("best-norm", 0, 0.81), started("best-channel", 0, 0.81), started("best-norm", 1, 0.79)]
     found = other_starts(named(*others, *runs))
     assert found == [
         OtherStart(0, ("best-channel", "best-norm"), 0.81, 0.8),
         OtherStart(1, ("best-norm",), 0.79, 0.8),
     ]
-    sentence = started_otherwise(found)
+    sentence = started_otherwise(named(*others, *runs))
     assert (
         "best-channel, best-norm: seed 0 (0.810, others 0.800); best-norm: seed 1 (0.790, others 0.800)."
         in sentence

@@ -1,5 +1,6 @@
 """One rule against all others, cell by cell: a frame, a deadline, an accuracy and a target make a cell."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -122,7 +123,7 @@ class FewestRounds:
         found = []
         for accuracy in ACCURACIES:
             own = [cell for cell in every if cell.accuracy == accuracy]
-            text = cells_in_short(own) if own else "the rules share no seed"
+            text = cells_in_short(own)
             if missing:
                 more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
                 text = f"no {missing[0]}{more}" + (f"; so far {text}" if own else "")
@@ -144,17 +145,22 @@ def _verdict(found: list[Cell]) -> Verdict:
 def cells(study: Study, ours: str, targets: Targets) -> list[Cell]:
     """Return every cell for which our rule and at least one other have runs of the same seeds."""
     found = []
+    for frame, deadline_s, accuracy, runs in contests(study, ours):
+        for target in targets[accuracy]:
+            each = {rule: rounds_to(own, frame, target, accuracy) for rule, own in runs.items()}
+            mine = each.pop(ours)
+            found.append(Cell(frame, deadline_s, accuracy, target, mine, each))
+    return found
+
+
+def contests(study: Study, ours: str) -> Iterator[tuple[int, float, Accuracy, dict[str, list[RunRecord]]]]:
+    """Yield frame, deadline, accuracy and every rule's runs of the seeds that all have, where ours has a rival."""
     for frame in study.frames:
         for deadline_s in study.deadlines_s:
-            runs = runs_of_shared_seeds(study, deadline_s)
-            if ours not in runs or len(runs) < 2:
-                continue
-            for accuracy in ACCURACIES:
-                for target in targets[accuracy]:
-                    each = {rule: rounds_to(own, frame, target, accuracy) for rule, own in runs.items()}
-                    mine = each.pop(ours)
-                    found.append(Cell(frame, deadline_s, accuracy, target, mine, each))
-    return found
+            runs = _runs_of_shared_seeds(study, deadline_s)
+            if ours in runs and len(runs) > 1:
+                for accuracy in ACCURACIES:
+                    yield frame, deadline_s, accuracy, runs
 
 
 def cells_table(found: list[Cell]) -> pd.DataFrame:
@@ -210,7 +216,7 @@ def _is_whole(rounds: RoundsTo) -> bool:
     return rounds.reached == len(rounds.rounds)
 
 
-def runs_of_shared_seeds(study: Study, deadline_s: float) -> dict[str, list[RunRecord]]:
+def _runs_of_shared_seeds(study: Study, deadline_s: float) -> dict[str, list[RunRecord]]:
     """Return the finished runs of every rule at a deadline, of the seeds that all of them have."""
     each = {
         rule: {run.settings.seed: run for run in study.of(rule, deadline_s) if run.finished}

@@ -1,65 +1,36 @@
 """Figures 3 to 7 of the paper, for any study. Colours are fixed per rule; mean over seeds, deviation shaded."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
+from fedteddi.results.drawing import finished, line, panels, whole_numbers
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import groups, rounds_to
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; black for the paper's rule.
-COLOURS = {
-    "fedteddi": "#000000",
-    "fedteddi-plus": "#B00020",
-    "fedcgd": "#0072B2",
-    "fed-cbs": "#D55E00",
-    "random": "#999999",
-    "pure-drift": "#009E73",
-    "power-of-choice": "#CC79A7",
-    "best-norm": "#E69F00",
-    "best-channel": "#56B4E9",
-    "everyone": "#8C7A00",  # the palette's yellow, dark enough for a line on white
-    "centralised": "#882255",
-}
-BOLD = ("fedteddi", "fedteddi-plus")
-MARKS = {
-    "fedteddi": "o",
-    "fedteddi-plus": "P",
-    "fedcgd": "s",
-    "fed-cbs": "^",
-    "random": "x",
-    "pure-drift": "D",
-    "power-of-choice": "v",
-    "best-norm": "+",
-    "best-channel": "*",
-}
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
-PANEL_IN = (4.6, 3.4)
 
 
 def accuracy_over_rounds(study: Study, frame: int) -> Figure:
     """Figure 3: test accuracy over the rounds of a frame, a panel per deadline, a row per accuracy."""
-    figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
+    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         for scheduler, runs in _at(study, deadline_s):
-            _line(ax, scheduler, _rounds(runs, frame), _accuracies(runs, frame, accuracy))
+            line(ax, scheduler, _rounds(runs, frame), _accuracies(runs, frame, accuracy))
         ax.set_xlabel(f"round of frame {frame}")
-        ax.xaxis.set_major_locator(_whole_numbers())
+        ax.xaxis.set_major_locator(whole_numbers())
         ax.set_ylabel(f"{accuracy} test accuracy")
-    return _finished(figure, axes)
+    return finished(figure, axes)
 
 
 def scheduled_clients(study: Study, frame: int) -> Figure:
     """Figure 4: mean scheduled clients a round, those with new classes first, then those with only old ones."""
     deadlines = study.deadlines_s
-    figure, axes = _panels(1, len(deadlines))
+    figure, axes = panels(1, len(deadlines))
     for column, deadline_s in enumerate(deadlines):
         ax = axes[0][column]
         # Data in one place has no clients to count.
@@ -79,28 +50,28 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
         several = f"frame {frame}, " if len(study.frames) > 1 else ""
         ax.set_title(f"{several}{_limit(study, deadline_s)}")
         ax.set_xlabel("scheduled clients a round")
-        ax.xaxis.set_major_locator(_whole_numbers())
+        ax.xaxis.set_major_locator(whole_numbers())
         ax.set_axisbelow(True)
-    return _finished(figure, axes)
+    return finished(figure, axes)
 
 
 def rounds_to_levels(study: Study, frame: int) -> Figure:
     """Figure 5: rounds needed for each accuracy level, drawn as far as every seed reaches it."""
-    figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
+    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         _levels(ax, study, frame, accuracy, deadline_s)
-    return _finished(figure, axes, study.schedulers)
+    return finished(figure, axes, study.schedulers)
 
 
 def rounds_to_levels_by_frame(study: Study) -> Figure:
     """Figure 7: figure 5 for all frames with rounds: a panel per frame, a row per accuracy and deadline."""
     rows = [(accuracy, deadline_s) for accuracy in ACCURACIES for deadline_s in study.deadlines_s]
-    figure, axes = _panels(len(rows), len(study.frames))
+    figure, axes = panels(len(rows), len(study.frames))
     for (accuracy, deadline_s), row in zip(rows, axes, strict=True):
         for frame, ax in zip(study.frames, row, strict=True):
             _levels(ax, study, frame, accuracy, deadline_s)
             ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
-    return _finished(figure, axes, study.schedulers)
+    return finished(figure, axes, study.schedulers)
 
 
 def accuracy_over_frames(study: Study) -> Figure:
@@ -110,23 +81,23 @@ def accuracy_over_frames(study: Study) -> Figure:
     """
     starts = _starts(study.runs[0])
     played = study.frames
-    figure, axes = _panels(len(ACCURACIES), len(study.deadlines_s))
+    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         for scheduler, runs in _at(study, deadline_s):
             x = [_rounds(runs, frame) + starts[frame] for frame in played]
             y = [_accuracies(runs, frame, accuracy) for frame in played]
-            _line(ax, scheduler, _broken(x), _broken(y))
+            line(ax, scheduler, _broken(x), _broken(y))
         _boundaries(ax, [starts[frame] for frame in played[1:]])
         for frame in played:
             middle = starts[frame] + study.runs[0].settings.rounds[frame] / 2
             ax.text(middle, 0.02, f"frame {frame}", transform=ax.get_xaxis_transform(), ha="center")
         ax.set_ylabel(f"{accuracy} test accuracy")
-    return _finished(figure, axes)
+    return finished(figure, axes)
 
 
 def run_curve(run: RunRecord) -> Figure:
     """Draw one run, finished or not: its accuracies over all frames, and those on old and new classes."""
-    figure, axes = _panels(1, 1)
+    figure, axes = panels(1, 1)
     ax, starts = axes[0][0], _starts(run)
     curve = run.curve()
     x = curve["round"].to_numpy() + starts[curve["frame"].to_numpy(dtype=int)]
@@ -141,7 +112,7 @@ def run_curve(run: RunRecord) -> Figure:
     _boundaries(ax, [starts[frame] for frame in frames if starts[frame]])
     ax.set_ylabel("test accuracy")
     ax.set_title(f"{run.scheduler}, seed {run.settings.seed}")
-    return _finished(figure, axes)
+    return finished(figure, axes)
 
 
 def scenario_heat_map(counts: np.ndarray, title: str) -> Figure:
@@ -156,7 +127,7 @@ def scenario_heat_map(counts: np.ndarray, title: str) -> Figure:
         ax.set_title(f"frame {frame}")
         ax.set_xlabel("class")
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(_whole_numbers())
+            axis.set_major_locator(whole_numbers())
         if frame:
             grown = np.argwhere((counts[frame] > 0) & (counts[frame - 1] == 0))
             ax.plot(grown[:, 1], grown[:, 0], "x", color="#D55E00", markersize=4)
@@ -165,29 +136,6 @@ def scenario_heat_map(counts: np.ndarray, title: str) -> Figure:
     figure.suptitle(title)
     FigureCanvasAgg(figure)
     return figure
-
-
-def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as PNG and SVG."""
-    written = []
-    with mpl.rc_context({"svg.hashsalt": "fedteddi"}):  # the same figure gives the same file
-        for ending in (".png", ".svg"):
-            target = path.with_suffix(ending)
-            figure.savefig(target, dpi=150, metadata={"Date": None} if ending == ".svg" else None)
-            written.append(target)
-    return written
-
-
-def _panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
-    """Return axes by row and column; a single column is laid out as a row."""
-    width, height = PANEL_IN
-    across, down = (rows, 1) if columns <= 1 else (columns, rows)
-    figure = Figure(figsize=(width * across, height * down + 0.5), layout="constrained")
-    grid = figure.subplots(down, across, squeeze=False)
-    FigureCanvasAgg(figure)
-    if columns <= 1:
-        return figure, [[grid[0][r]] for r in range(rows)]
-    return figure, [[grid[r][c] for c in range(columns)] for r in range(rows)]
 
 
 def _by_accuracy_and_deadline(axes: list[list[Axes]], study: Study) -> Iterator[tuple[Axes, Accuracy, float]]:
@@ -213,12 +161,7 @@ def _boundaries(ax: Axes, starts: list[int]) -> None:
     for start in starts:
         ax.axvline(float(start), color="#444444", linestyle=":", linewidth=1)
     ax.set_xlabel("round, over all frames")
-    ax.xaxis.set_major_locator(_whole_numbers())
-
-
-def _whole_numbers() -> MaxNLocator:
-    """Ticks at round whole numbers; an axis needs a locator of its own."""
-    return MaxNLocator(integer=True, steps=[1, 2, 5, 10])
+    ax.xaxis.set_major_locator(whole_numbers())
 
 
 def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: float) -> None:
@@ -230,7 +173,7 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
         found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
         kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
         if kept:
-            _line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
+            line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
     ax.set_xlabel(f"{accuracy} test accuracy")
     ax.set_ylabel(f"rounds of frame {frame}")
     if not ax.get_lines():
@@ -240,38 +183,12 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
         ax.set_yticks([])
         return
     ax.set_ylim(bottom=0)  # a cost; and few rounds would else be shown by fractions
-    ax.yaxis.set_major_locator(_whole_numbers())
+    ax.yaxis.set_major_locator(whole_numbers())
     low, high = ax.get_xlim()
     by_percent = high - low < 0.06  # levels are whole percents
     ax.xaxis.set_major_locator(
         MultipleLocator(0.01) if by_percent else MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
     )
-
-
-def _finished(figure: Figure, axes: list[list[Axes]], rules: Sequence[str] = ()) -> Figure:
-    """Add what all figures have: a grid, and one legend, in the order of `rules` where panels lack some of them."""
-    for row in axes:
-        for ax in row:
-            ax.grid(alpha=0.25)
-            for side in ("top", "right"):
-                ax.spines[side].set_visible(False)
-    entries: dict[str, Any] = {}  # a rule that one panel lacks may be in another
-    for ax in (ax for row in axes for ax in row):
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    if entries:
-        labels = [rule for rule in rules if rule in entries] or list(entries)
-        # The longest name, its line and the space between columns; "power-of-choice" takes 1.7 inches.
-        inches = max(1.7, 0.35 + 0.09 * max(map(len, labels)))
-        fitting = max(1, int(figure.get_figwidth() // inches))
-        figure.legend(
-            [entries[label] for label in labels],
-            labels,
-            loc="outside lower center",
-            ncols=min(len(labels), fitting),
-            frameon=False,
-        )
-    return figure
 
 
 def _at(study: Study, deadline_s: float) -> list[tuple[str, list[RunRecord]]]:
@@ -291,38 +208,3 @@ def _broken(parts: list[np.ndarray]) -> np.ndarray:
     gap = np.full((*parts[0].shape[:-1], 1), np.nan)
     joined = [piece for part in parts for piece in (part, gap)]
     return np.concatenate(joined[:-1], axis=-1)
-
-
-def _colour_of_another(ax: Axes, scheduler: str) -> str:
-    """Return the colour of a rule that has none of its own: the same in all panels of a figure."""
-    others = {
-        str(line.get_label()): str(line.get_color())
-        for panel in ax.get_figure(root=True).axes  # type: ignore[union-attr]
-        for line in panel.get_lines()
-        if str(line.get_label()).partition("-search-")[0] not in COLOURS
-    }
-    palette = list(COLOURS.values())[2:]
-    return others.get(scheduler, palette[len(others) % len(palette)])
-
-
-def _line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
-    """Draw the mean over seeds of y [seeds, points], the deviation shaded."""
-    rule, varied, _ = scheduler.partition("-search-")  # the same rule with another search: its colour, dotted
-    mean = y.mean(axis=0)
-    (line,) = ax.plot(
-        x,
-        mean,
-        color=COLOURS.get(rule) or _colour_of_another(ax, scheduler),
-        label=scheduler,
-        linestyle="--" if scheduler in REFERENCES else ":" if varied else "-",
-        linewidth=2.0 if scheduler in BOLD else 1.3,
-        marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
-        markersize=3.5,
-        markevery=max(1, len(x) // 8),
-        zorder=3 if scheduler in BOLD else 2,
-    )
-    if len(y) > 1:
-        std = y.std(axis=0, ddof=1)
-        ax.fill_between(
-            x, np.maximum(mean - std, 0), mean + std, color=line.get_color(), alpha=0.12, linewidth=0
-        )

@@ -17,7 +17,7 @@ from fedteddi.results.page_parts import QUICK, Page, changes, how_run, plain, sa
 from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import REFERENCES, Study
 from fedteddi.results.standing import standing_table
-from fedteddi.results.starts import other_starts, started_otherwise
+from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.results.summary import Summaries
 from fedteddi.settings import Settings
 
@@ -84,12 +84,8 @@ def readme_table(reproduction: Reproduction, study: Study) -> str:
     if reproduction.ours != OURS:
         own = short_cells_table(cells(study, reproduction.ours, reproduction.targets))
         short += f"\n\n{tables.markdown(own)}" if len(own) else ""
-    warning = _starts(study)
-    return (
-        short
-        + _seeds_in_short(reproduction, study)
-        + (f"\n\n**Different starts.** {warning}" if warning else "")
-    )
+    notes = [_seeds_in_short(reproduction, study), *paragraph(_starts(study))]
+    return "\n\n".join([short, *(note for note in notes if note)])
 
 
 def _seeds_in_short(reproduction: Reproduction, study: Study) -> str:
@@ -101,11 +97,11 @@ def _seeds_in_short(reproduction: Reproduction, study: Study) -> str:
         return ""
     groups = sorted(by_seeds.items(), key=lambda group: (group[0] == NO_SEEDS, -len(group[1])))
     others = [f"; of {', '.join(rules)}: {seeds}" for seeds, rules in groups[1:]]
-    return f"\n\nSeeds run, of {', '.join(map(str, reproduction.seeds))}: {groups[0][0]}{''.join(others)}."
+    return f"Seeds run, of {', '.join(map(str, reproduction.seeds))}: {groups[0][0]}{''.join(others)}."
 
 
 def _starts(study: Study) -> str:
-    return started_otherwise(other_starts((run.scheduler, run) for run in study.runs if run.finished))
+    return started_otherwise((run.scheduler, run) for run in study.runs if run.finished)
 
 
 def _of(row: Judged) -> str:
@@ -207,7 +203,7 @@ def _text(
         "",
     ]
     lines += _seeds(reproduction, summaries.study)
-    lines += [f"**Different starts.** {warning}", ""] if (warning := _starts(summaries.study)) else []
+    lines += paragraph(_starts(summaries.study))
     if changed:
         lines += ["Settings that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
 from fedteddi.results import tables
-from fedteddi.results.figures import save
+from fedteddi.results.drawing import save
 from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, Study
 from fedteddi.results.summary import VARIANT, Summaries, Summarised

@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
-from fedteddi.results.figures import save
+from fedteddi.results.drawing import save
 from fedteddi.results.runs import Study
-from fedteddi.results.starts import other_starts, started_otherwise
+from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.results.tables import markdown
 
 
@@ -75,8 +75,8 @@ def write_report(
         page += [f"Not finished, and left out of the tables: {'; '.join(unfinished)}.", ""]
     for title, failure in study.failures.items():
         page += [f"Failed, and left out of the tables: {title}: {failure.cause}.", ""]
-    warning = started_otherwise(other_starts((run.scheduler, run) for run in study.runs if run.finished))
-    page += [f"**Different starts.** {warning}", ""] if warning else []
+    warning = started_otherwise((run.scheduler, run) for run in study.runs if run.finished)
+    page += paragraph(warning)
     for title, table in found.items():
         page += [f"## {title}", "", markdown(table), ""]
     page += [f"![{png.stem}]({png.name})" for png, _ in pictures]

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from fedteddi.results.comparisons import final
-from fedteddi.results.figures import COLOURS, MARKS
+from fedteddi.results.drawing import COLOURS, MARKS
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord
 from fedteddi.results.sensitivity_claims import Mark, in_words
 from fedteddi.results.sensitivity_grid import Factor, Played, Sensitivity

@@ -21,7 +21,7 @@ from fedteddi.results.sensitivity_tables import (
     level_table,
     names,
 )
-from fedteddi.results.starts import other_starts, started_otherwise
+from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.settings import Settings
 
 
@@ -64,13 +64,13 @@ def _head(played: Played, source: str, changed: dict[str, tuple[object, object]]
         lines += ["Settings of the baseline that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]
         lines += [""]
-    return [*lines, f"**Different starts.** {warning}", ""] if (warning := _starts(played)) else lines
+    return [*lines, *paragraph(_starts(played))]
 
 
 def _starts(played: Played) -> str:
     named = names(played.grid)
     runs = ((key, one.run) for key, own in played.by_level.items() for one in own.runs)
-    return started_otherwise(other_starts((f"{run.scheduler} at {named[key]}", run) for key, run in runs))
+    return started_otherwise((f"{run.scheduler} at {named[key]}", run) for key, run in runs)
 
 
 def _baseline(grid: Sensitivity) -> str:

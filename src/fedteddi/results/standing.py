@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from fedteddi.results.cells import runs_of_shared_seeds
+from fedteddi.results.cells import contests
 from fedteddi.results.comparisons import final, mean_over_frame, points, verdict_of
-from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
+from fedteddi.results.runs import Accuracy, RunRecord, Study
 from fedteddi.results.tables import spread
 
 MEASURES: dict[str, Callable[[RunRecord, int, Accuracy], float]] = {
@@ -22,19 +22,13 @@ MEASURES: dict[str, Callable[[RunRecord, int, Accuracy], float]] = {
 def standing_table(study: Study, ours: str) -> pd.DataFrame:
     """Return our rule's place and the best other rule, for each frame, deadline and accuracy; seeds that all have."""
     rows = []
-    for frame in study.frames:
-        for deadline_s in study.deadlines_s:
-            runs = runs_of_shared_seeds(study, deadline_s)
-            if ours not in runs or len(runs) < 2:
-                continue
-            for accuracy in ACCURACIES:
-                for name, measure in MEASURES.items():
-                    values = {
-                        rule: np.array([measure(run, frame, accuracy) for run in own])
-                        for rule, own in runs.items()
-                    }
-                    where = {"frame": frame, "deadline s": deadline_s, "accuracy": accuracy, "measure": name}
-                    rows.append(where | _standing(values, ours))
+    for frame, deadline_s, accuracy, runs in contests(study, ours):
+        for name, measure in MEASURES.items():
+            values = {
+                rule: np.array([measure(run, frame, accuracy) for run in own]) for rule, own in runs.items()
+            }
+            where = {"frame": frame, "deadline s": deadline_s, "accuracy": accuracy, "measure": name}
+            rows.append(where | _standing(values, ours))
     table = pd.DataFrame(rows)
     return table.drop(columns="frame") if len(rows) and len(study.frames) == 1 else table
 

@@ -37,8 +37,9 @@ def other_starts(named_runs: Iterable[tuple[str, RunRecord]]) -> list[OtherStart
     return sorted(found, key=lambda start: start.seed)
 
 
-def started_otherwise(found: list[OtherStart]) -> str:
-    """Return it as a sentence for a page; nothing if all is well."""
+def started_otherwise(named_runs: Iterable[tuple[str, RunRecord]]) -> str:
+    """Say which they are, for a reader; nothing if all is well."""
+    found = other_starts(named_runs)
     if not found:
         return ""
     by_names: dict[tuple[str, ...], list[str]] = {}
@@ -51,6 +52,11 @@ def started_otherwise(found: list[OtherStart]) -> str:
         f" study did not share a cache (balanced accuracy before the first round): {listed}. What sets them apart from"
         " the others is in part that start."
     )
+
+
+def paragraph(sentences: str) -> list[str]:
+    """Return what `started_otherwise` says as lines of a page: none if it says nothing."""
+    return [f"**Different starts.** {sentences}", ""] if sentences else []
 
 
 def _start(run: RunRecord) -> str:

@@ -257,14 +257,15 @@ def _check_whole(run: RunRecord) -> None:
     if found != expected:
         raise ValueError(f"{run.title}: {len(found)} rounds in place of {len(expected)}, or in another order")
     for record in run.records:
+        wanted = ["round_s", "uplink_bits", "energy_j", "scheduled_new"] if record["round"] else []
         at_end = record["round"] == settings.rounds[record["frame"]]
         if at_end or record["round"] % settings.evaluation.every == 0:
-            numbers = [record[accuracy] for accuracy in ACCURACIES]
-            whole = len(record["class_accuracy"]) == classes
-            if not whole or not all(isinstance(number, float | int) for number in numbers):
-                raise ValueError(f"{run.title}: no accuracy in round {record['round']}")
-        if record["round"]:
-            sum((record["round_s"], record["uplink_bits"], record["energy_j"], record["scheduled_new"]))
+            wanted += ACCURACIES
+            if len(record["class_accuracy"]) != classes:
+                raise ValueError(f"{run.title}: not an accuracy for each of {classes} classes")
+        for key in wanted:
+            if not isinstance(record[key], float | int):
+                raise ValueError(f"{run.title}: {key} of round {record['round']} is no number")
 
 
 def _short(record: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,132 @@
+"""What all figures share: a colour and a mark for each rule, panels, a line with its spread, a legend, files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fedteddi.results.runs import REFERENCES
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; black for the paper's rule.
+COLOURS = {
+    "fedteddi": "#000000",
+    "fedteddi-plus": "#B00020",
+    "fedcgd": "#0072B2",
+    "fed-cbs": "#D55E00",
+    "random": "#999999",
+    "pure-drift": "#009E73",
+    "power-of-choice": "#CC79A7",
+    "best-norm": "#E69F00",
+    "best-channel": "#56B4E9",
+    "everyone": "#8C7A00",  # the palette's yellow, dark enough for a line on white
+    "centralised": "#882255",
+}
+BOLD = ("fedteddi", "fedteddi-plus")
+MARKS = {
+    "fedteddi": "o",
+    "fedteddi-plus": "P",
+    "fedcgd": "s",
+    "fed-cbs": "^",
+    "random": "x",
+    "pure-drift": "D",
+    "power-of-choice": "v",
+    "best-norm": "+",
+    "best-channel": "*",
+}
+PANEL_IN = (4.6, 3.4)
+
+
+def panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
+    """Return axes by row and column; a single column is laid out as a row."""
+    width, height = PANEL_IN
+    across, down = (rows, 1) if columns <= 1 else (columns, rows)
+    figure = Figure(figsize=(width * across, height * down + 0.5), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False)
+    FigureCanvasAgg(figure)
+    if columns <= 1:
+        return figure, [[grid[0][r]] for r in range(rows)]
+    return figure, [[grid[r][c] for c in range(columns)] for r in range(rows)]
+
+
+def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
+    """Draw the mean over seeds of y [seeds, points], the deviation shaded."""
+    rule, varied, _ = scheduler.partition("-search-")  # the same rule with another search: its colour, dotted
+    mean = y.mean(axis=0)
+    (drawn,) = ax.plot(
+        x,
+        mean,
+        color=COLOURS.get(rule) or _colour_of_another(ax, scheduler),
+        label=scheduler,
+        linestyle="--" if scheduler in REFERENCES else ":" if varied else "-",
+        linewidth=2.0 if scheduler in BOLD else 1.3,
+        marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
+        markersize=3.5,
+        markevery=max(1, len(x) // 8),
+        zorder=3 if scheduler in BOLD else 2,
+    )
+    if len(y) > 1:
+        std = y.std(axis=0, ddof=1)
+        ax.fill_between(
+            x, np.maximum(mean - std, 0), mean + std, color=drawn.get_color(), alpha=0.12, linewidth=0
+        )
+
+
+def _colour_of_another(ax: Axes, scheduler: str) -> str:
+    """Return the colour of a rule that has none of its own: the same in all panels of a figure."""
+    figure = ax.get_figure(root=True)
+    others = {
+        str(drawn.get_label()): str(drawn.get_color())
+        for panel in (figure.axes if figure else [ax])
+        for drawn in panel.get_lines()
+        if str(drawn.get_label()).partition("-search-")[0] not in COLOURS
+    }
+    palette = list(COLOURS.values())[2:]
+    return others.get(scheduler, palette[len(others) % len(palette)])
+
+
+def finished(figure: Figure, axes: list[list[Axes]], rules: Sequence[str] = ()) -> Figure:
+    """Add what all figures have: a grid, and one legend, in the order of `rules` where panels lack some of them."""
+    for row in axes:
+        for ax in row:
+            ax.grid(alpha=0.25)
+            for side in ("top", "right"):
+                ax.spines[side].set_visible(False)
+    entries: dict[str, Any] = {}  # a rule that one panel lacks may be in another
+    for ax in (ax for row in axes for ax in row):
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        labels = [rule for rule in rules if rule in entries] or list(entries)
+        # The longest name, its line and the space between columns; "power-of-choice" takes 1.7 inches.
+        inches = max(1.7, 0.35 + 0.09 * max(map(len, labels)))
+        fitting = max(1, int(figure.get_figwidth() // inches))
+        figure.legend(
+            [entries[label] for label in labels],
+            labels,
+            loc="outside lower center",
+            ncols=min(len(labels), fitting),
+            frameon=False,
+        )
+    return figure
+
+
+def whole_numbers() -> MaxNLocator:
+    """Ticks at round whole numbers; an axis needs a locator of its own."""
+    return MaxNLocator(integer=True, steps=[1, 2, 5, 10])
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as PNG and SVG."""
+    written = []
+    with mpl.rc_context({"svg.hashsalt": "fedteddi"}):  # the same figure gives the same file
+        for ending in (".png", ".svg"):
+            target = path.with_suffix(ending)
+            figure.savefig(target, dpi=150, metadata={"Date": None} if ending == ".svg" else None)
+            written.append(target)
+    return written
