@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from fedteddi import cli_progress
 from fedteddi.cli_progress import _status, time_left, watching
+from fedteddi.pretrained import Pretraining
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,34 @@ def test_who_interrupts_is_told_how_to_go_on(capsys: pytest.CaptureFixture[str])
     with pytest.raises(KeyboardInterrupt), watching():
         raise KeyboardInterrupt
     assert "goes on with the same command and --resume" in " ".join(capsys.readouterr().err.split())
+
+
+def test_pretraining_has_a_pace_of_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten steps in ten seconds; then another seed's, and rounds: what was before says nothing about their pace."""
+    run = SimpleNamespace(records=[], settings=SimpleNamespace(name="random"))
+
+    def state(clock_s: float, done: int, pretraining: Pretraining | None = None) -> Any:
+        monkeypatch.setattr(cli_progress.time, "monotonic", lambda: clock_s)
+        return SimpleNamespace(
+            seconds={}, news=(), runs=[run], rounds_done=done, rounds_in_all=8, pretraining=pretraining
+        )
+
+    with watching() as watch:
+        for clock_s, step in ((10, 1), (20, 11), (30, 21), (31, 22)):
+            watch(state(clock_s, 0, Pretraining(3, step, 60, 6)))
+        for clock_s, step in ((90, 1), (100, 2)):
+            watch(state(clock_s, 0, Pretraining(4, step, 60, 6)))
+        for clock_s, done in ((200, 1), (210, 2), (220, 3)):
+            watch(state(clock_s, done))
+    assert capsys.readouterr().err.splitlines() == [
+        "pre-training, seed 3: epoch 1 of 6",
+        "pre-training, seed 3: epoch 2 of 6",
+        "pre-training, seed 3: epoch 3 of 6, 39 s left",
+        "pre-training, seed 4: epoch 1 of 6",
+        "pre-training, seed 4: epoch 1 of 6",
+        "1/8 rounds, random",
+        "2/8 rounds, random",
+        "3/8 rounds, 50 s left, random",
+    ]

@@ -1,5 +1,6 @@
 """How far an experiment is, on stderr while it runs, and in the end what the time went into."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,28 +41,56 @@ def watching() -> "Iterator[Watch]":
 
 @contextmanager
 def _progress() -> "Iterator[Watch]":
-    """Show a live bar in a terminal, a line now and then elsewhere."""
+    """Show a live bar in a terminal, a line now and then elsewhere; pre-training has its own pace."""
+    stage: int | None = None  # the seed whose model is pre-trained; None while rounds are played
     if err.is_terminal:
         with progress_bar() as bar:
             task = bar.add_task("starting", total=None)
 
             def live(state: "Progress") -> None:
+                nonlocal stage
+                done, in_all = _done(state)
+                if stage != (stage := _stage(state)):
+                    bar.reset(task)
                 bar.update(
-                    task, total=state.rounds_in_all, completed=state.rounds_done, description=_status(state)
+                    task, total=in_all, completed=done, description=_pretraining(state) or _status(state)
                 )
 
             yield live
         return
-    lines: list[tuple[float, int]] = []  # when, and how many rounds were done
+    lines: list[tuple[float, int]] = []  # when, and how many rounds, or steps of pre-training, were done
+    said_at = -math.inf
 
     def plain(state: "Progress") -> None:
-        now, done = time.monotonic(), state.rounds_done
-        if not lines or now - lines[-1][0] >= PLAIN_LINE_EVERY_S or done == state.rounds_in_all:
+        nonlocal stage, said_at
+        now, (done, in_all) = time.monotonic(), _done(state)
+        if stage != (stage := _stage(state)):
+            lines.clear()
+        if now - said_at >= PLAIN_LINE_EVERY_S or done == in_all:
+            said_at = now
             lines.append((now, done))
-            left = time_left(lines, state.rounds_in_all)
-            err.print(f"{done}/{state.rounds_in_all} rounds{left}, {_status(state)}")
+            left = time_left(lines, in_all)
+            where = _pretraining(state)
+            err.print(f"{where}{left}" if where else f"{done}/{in_all} rounds{left}, {_status(state)}")
 
     yield plain
+
+
+def _stage(state: "Progress") -> int | None:
+    return None if state.pretraining is None else state.pretraining.seed
+
+
+def _done(state: "Progress") -> tuple[int, int]:
+    """Return how many rounds are done and how many there are; while a model is pre-trained, of its steps."""
+    if state.pretraining is not None:
+        return state.pretraining.step, state.pretraining.steps
+    return state.rounds_done, state.rounds_in_all
+
+
+def _pretraining(state: "Progress") -> str:
+    """Say how far pre-training is; nothing if there is none now."""
+    found = state.pretraining
+    return f"pre-training, seed {found.seed}: epoch {found.epoch} of {found.epochs}" if found else ""
 
 
 def time_left(lines: Sequence[tuple[float, int]], rounds_in_all: int) -> str:

@@ -16,7 +16,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import Probe
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
-from fedteddi.pretrained import Pretrained
+from fedteddi.pretrained import Pretrained, Tell
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.record import round_record
@@ -94,16 +94,17 @@ class Laboratory:
         )
         return torch.cat([p.detach().reshape(-1) for p in made.parameters()])
 
-    def advance(self, runs: list[Run]) -> None:
+    def advance(self, runs: list[Run], tell: Tell | None = None) -> None:
         """Take every run one step further: into its next frame, or through its next round.
 
-        A run that diverges is marked as failed, and the others go on; nobody can advance it any more.
+        A run that diverges is marked as failed, and the others go on; nobody can advance it any more. `tell` hears how
+        far pre-training is.
         """
         for run in runs:
             run.check_not_failed()
         started = time.perf_counter()
         entering = [run for run in runs if run.state.round == 0 and not self._entered(run)]
-        self._enter(entering)
+        self._enter(entering, tell)
         running = [run for run in runs if run not in entering and not run.over]
         records = self._records(running, self._rounds(running))
         self._judge([(run, record) for run, record in records if _to_be_judged(run, record)])
@@ -152,10 +153,10 @@ class Laboratory:
         except DivergedError as error:  # the others go on
             facts[place] = error
 
-    def _enter(self, runs: list[Run]) -> None:
+    def _enter(self, runs: list[Run], tell: Tell | None) -> None:
         """Start a frame: judge the model it begins with (k = 0)."""
         fresh = [run for run in runs if not run.records]
-        for run, weights in zip(fresh, self.pretrained.weights(fresh), strict=True):
+        for run, weights in zip(fresh, self.pretrained.weights(fresh, tell), strict=True):
             with run.failing():
                 if not bool(torch.isfinite(weights).all()):
                     rate = run.settings.training.pretrain_learning_rate

@@ -11,6 +11,7 @@ from pathlib import Path
 from fedteddi.checkpoint import load_checkpoint, save_checkpoint, save_failure
 from fedteddi.errors import InputError
 from fedteddi.laboratory import Laboratory
+from fedteddi.pretrained import Pretraining
 from fedteddi.results.folder import RunFolder
 from fedteddi.results.reading import read_run
 from fedteddi.run import Run
@@ -27,13 +28,20 @@ class Progress:
     runs: tuple[Run, ...]
     seconds: dict[str, float]  # what they went into so far: training, estimates, evaluation, the rest
     news: tuple[str, ...] = ()  # all that the user should know by now, such as that a worker died
+    pretraining: Pretraining | None = None  # while a model is pre-trained
 
     @classmethod
-    def of(cls, runs: Sequence[Run], seconds: dict[str, float], news: Sequence[str] = ()) -> "Progress":
+    def of(
+        cls,
+        runs: Sequence[Run],
+        seconds: dict[str, float],
+        news: Sequence[str] = (),
+        pretraining: Pretraining | None = None,
+    ) -> "Progress":
         """Say how far runs are by what they hold now."""
         done = sum(run.state.rounds_done for run in runs)
         in_all = sum(sum(run.settings.rounds) for run in runs)
-        return cls(done, in_all, tuple(runs), seconds, tuple(news))
+        return cls(done, in_all, tuple(runs), seconds, tuple(news), pretraining)
 
 
 Watch = Callable[[Progress], None]
@@ -100,13 +108,20 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
     last_s: deque[float] = deque(maxlen=20)  # not all: the first round may compile programs, and never again
     saving_s = 0.0
     started = [run for run in runs if not run.over]
+
+    def show(pretraining: Pretraining | None = None) -> None:
+        if watch is not None:
+            spent = dict(laboratory.engine.seconds)
+            spent["the rest"] = max(0.0, time.monotonic() - started_at - sum(spent.values()))
+            watch(Progress.of(runs, spent, pretraining=pretraining))
+
     while active := [run for run in runs if not run.over]:
         if stop_at is not None and time.monotonic() + 1.5 * max(last_s, default=0.0) + saving_s > stop_at:
             break
         began = time.monotonic()
         fresh = [run for run in active if not run.records]
         # A run's first step may pre-train: on a CPU one at a time, to stop in time.
-        laboratory.advance((fresh if laboratory.engine.together else fresh[:1]) or active)
+        laboratory.advance((fresh if laboratory.engine.together else fresh[:1]) or active, show)
         if not fresh:  # pre-training says nothing about how long a round takes
             last_s.append(time.monotonic() - began)
         for run in active:
@@ -120,9 +135,6 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
                 save_checkpoint(run)
             saved_at = time.monotonic()
             saving_s = saved_at - began
-        if watch is not None:
-            spent = dict(laboratory.engine.seconds)
-            spent["the rest"] = max(0.0, time.monotonic() - started_at - sum(spent.values()))
-            watch(Progress.of(runs, spent))
+        show()
     for run in started:
         save_checkpoint(run)

@@ -3,6 +3,8 @@
 import hashlib
 import inspect
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,24 @@ SETTINGS = {
 DRAWS = 2  # raised with every change of how pre-training draws: a cache of older models is not used
 
 
+@dataclass(frozen=True)
+class Pretraining:
+    """How far the pre-training of one seed's model is."""
+
+    seed: int
+    step: int
+    steps: int
+    epochs: int
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which its last step was, from 1."""
+        return -(-self.step * self.epochs // self.steps)
+
+
+Tell = Callable[[Pretraining], None]
+
+
 class Pretrained:
     """w̃_0 of the runs that share an engine and a data set."""
 
@@ -35,11 +55,12 @@ class Pretrained:
         self.engine, self.data = engine, data
         self._weights: dict[str, Tensor] = {}
 
-    def weights(self, runs: list[Run]) -> list[Tensor]:
+    def weights(self, runs: list[Run], tell: Tell | None = None) -> list[Tensor]:
         """Return every run's first model: trained centrally on frame 0's data if it asks for it.
 
         One after the other: on a GPU a model would else depend, by rounding that training magnifies, on which others
         are trained beside it, and parts of a study that are played apart would begin with different models.
+        `tell` hears of every step.
         """
         names = [self._name(run) if run.settings.training.pretrain_epochs else "" for run in runs]
         missing = {
@@ -48,15 +69,23 @@ class Pretrained:
             if name and name not in self._weights and not self._read(name)
         }
         for name, run in missing.items():
-            job = pretraining_job(
-                run.state.weights, _pooled_samples(run.plan), run.settings.training, run.settings.seed
-            )
-            (trained,) = self.engine.train([job])
-            self._weights[name] = trained.weights.clone()
+            self._weights[name] = self._trained(run, tell)
             self._keep(name)
         return [
             self._weights[name] if name else run.state.weights for name, run in zip(names, runs, strict=True)
         ]
+
+    def _trained(self, run: Run, tell: Tell | None) -> Tensor:
+        settings, seed = run.settings.training, run.settings.seed
+        job = pretraining_job(run.state.weights, _pooled_samples(run.plan), settings, seed)
+        steps = len(job.samples)
+
+        def on_step(step: int) -> None:
+            if tell is not None:
+                tell(Pretraining(seed, step, steps, settings.pretrain_epochs))
+
+        (trained,) = self.engine.train([job], on_step)
+        return trained.weights.clone()
 
     def _name(self, run: Run) -> str:
         """Return a checksum of all that a pre-trained model depends on."""

@@ -18,6 +18,7 @@ from fedteddi import InputError, compare, read_study, simulate
 from fedteddi.checkpoint import load_checkpoint, save_checkpoint
 from fedteddi.experiment import Progress, run_name, variant
 from fedteddi.laboratory import Laboratory
+from fedteddi.pretrained import Pretraining
 from fedteddi.results.folder import RunFolder, locked
 from fedteddi.results.report import make_tables
 from fedteddi.run import Run
@@ -167,7 +168,9 @@ def test_models_are_pretrained_alone_so_that_none_depends_on_its_company(
         for rule in ("fedteddi", "random")
     ]
     asked, train = [], laboratory.engine.train
-    monkeypatch.setattr(laboratory.engine, "train", lambda jobs: asked.append(len(jobs)) or train(jobs))
+    monkeypatch.setattr(
+        laboratory.engine, "train", lambda jobs, told: asked.append(len(jobs)) or train(jobs, told)
+    )
     models = laboratory.pretrained.weights(runs)
     assert asked == [1, 1]
     assert models[0] is models[1]
@@ -415,6 +418,26 @@ def test_a_run_continued_elsewhere_says_so(tmp_path: Path, monkeypatch: pytest.M
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with locked(tmp_path / "run"), pytest.raises(InputError, match="in use by another process"):
         simulate(tiny_settings(), data=tiny_data(), out=tmp_path / "run", resume=True)
+
+
+def test_pretraining_tells_how_far_it_is() -> None:
+    settings = tiny_settings(training__pretrain_epochs=3, seed=7)
+    laboratory = Laboratory(settings, tiny_data())
+    told: list[Pretraining] = []
+    laboratory.advance([laboratory.new_run(settings)], told.append)
+    steps = told[-1].steps
+    assert [(p.seed, p.step, p.epochs) for p in told] == [(7, step, 3) for step in range(1, steps + 1)]
+    assert [p.epoch for p in told] == [1 + step // (steps // 3) for step in range(steps)]
+
+
+def test_who_watches_sees_pretraining_too() -> None:
+    settings = tiny_settings(training__pretrain_epochs=2, rounds=[0, 1, 0])
+    watched: list[Progress] = []
+    simulate(settings, data=tiny_data(), watch=watched.append)
+    steps = [state.pretraining.step for state in watched if state.pretraining is not None]
+    assert steps == list(range(1, len(steps) + 1))
+    assert watched[len(steps) - 1].pretraining is not None  # first of all
+    assert watched[-1].rounds_done == watched[-1].rounds_in_all == 1
 
 
 def test_time_limit_stops_in_time_and_resume_goes_on(tmp_path: Path) -> None:

@@ -156,6 +156,17 @@ def test_neighbours_and_chunks_do_not_matter(device: str, monkeypatch: pytest.Mo
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_step_is_told(device: str) -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    steps = len(jobs_of(model, 1)[0].samples)
+    for engine in (OneByOne(model, data), Stacked(model, data, device, compiled=False)):
+        told: list[int] = []
+        engine.train(jobs_of(model, 1), told.append)
+        assert told == list(range(1, steps + 1))
+
+
 def test_out_of_memory_means_fewer_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
@@ -163,7 +174,7 @@ def test_out_of_memory_means_fewer_jobs_at_once(monkeypatch: pytest.MonkeyPatch)
     expected = [end.weights for end in engine.train(jobs_of(model, 20))]
     train_chunk, sizes = engine._train_chunk, []
 
-    def narrow(chunk: list[TrainJob]) -> object:
+    def narrow(chunk: list[TrainJob], _told: object) -> object:
         if len(chunk) > 4:
             raise torch.OutOfMemoryError("too many")
         sizes.append(len(chunk))
@@ -174,7 +185,7 @@ def test_out_of_memory_means_fewer_jobs_at_once(monkeypatch: pytest.MonkeyPatch)
         torch.testing.assert_close(mine.weights, theirs, rtol=1e-5, atol=1e-7)
     assert set(sizes) == {4}
 
-    def never(chunk: list[TrainJob]) -> object:
+    def never(chunk: list[TrainJob], _told: object) -> object:
         raise torch.OutOfMemoryError(f"even {len(chunk)}")
 
     monkeypatch.setattr(engine, "_train_chunk", never)
@@ -229,7 +240,7 @@ def test_long_jobs_are_not_filled_up(
     engine = Stacked(model, data, "cpu", compiled=False)
     sizes = []
 
-    def counted(chunk: list[TrainJob]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def counted(chunk: list[TrainJob], _told: object) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         sizes.append(len(chunk))
         return torch.stack([job.weights for job in chunk]), torch.zeros(len(chunk)), torch.zeros(len(chunk))
 

@@ -1,6 +1,6 @@
 """What an engine is asked to do: train jobs, probe models, judge them. Jobs know nothing of each other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from fedteddi.learning.flat import FlatModel
 
 NO_IMAGE = -1  # fills up a step that has fewer images than the others
+OnStep = Callable[[int], None]  # told how many of its steps a job has taken
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,8 +57,8 @@ class Engine(Protocol):
     def place(self, weights: Tensor) -> Tensor:
         """Bring weights to where the engine works."""
 
-    def train(self, jobs: Sequence[TrainJob]) -> list[Trained]:
-        """Run the jobs."""
+    def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
+        """Run the jobs; `on_step` hears after each step of those in hand how many they took."""
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return 1/(m−1) Σ_i ‖g_i − ḡ‖² (docs/paper.md D5) and the mean loss, for every probe."""

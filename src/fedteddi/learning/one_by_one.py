@@ -8,7 +8,7 @@ from torch import Tensor
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.evaluation import class_accuracy
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import Probe, Trained, TrainJob
+from fedteddi.learning.jobs import OnStep, Probe, Trained, TrainJob
 from fedteddi.learning.statistics import class_gradient, gradient_variance, mean_loss
 from fedteddi.learning.training import train_one
 
@@ -28,9 +28,9 @@ class OneByOne:
         """Bring weights to the CPU."""
         return weights.cpu()
 
-    def train(self, jobs: Sequence[TrainJob]) -> list[Trained]:
+    def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
         """Run the jobs."""
-        return [train_one(job, self.model, self.data) for job in jobs]
+        return [train_one(job, self.model, self.data, on_step) for job in jobs]
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return the per-sample gradients' variance and the mean loss, for every probe."""

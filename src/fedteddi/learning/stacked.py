@@ -17,7 +17,7 @@ from fedteddi.errors import InputError
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.evaluation import share_right
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import NO_IMAGE, Probe, Trained, TrainJob
+from fedteddi.learning.jobs import NO_IMAGE, OnStep, Probe, Trained, TrainJob
 from fedteddi.learning.programs import Programs
 from fedteddi.learning.spread import Params
 
@@ -55,7 +55,7 @@ class Stacked:
         """Bring weights to the device."""
         return weights.to(self.device)
 
-    def train(self, jobs: Sequence[TrainJob]) -> list[Trained]:
+    def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
         """Run the jobs: those of one shape together."""
         found: dict[int, Trained] = {}
         shapes = dict.fromkeys(job.samples.shape for job in jobs)
@@ -63,7 +63,7 @@ class Stacked:
             places = [place for place, job in enumerate(jobs) if job.samples.shape == shape]
             alike = [jobs[place] for place in places]
             fewest = 0 if shape[0] >= MANY_STEPS else fewest_jobs(shape[1])
-            done = self._in_chunks(alike, self._train_chunk, fewest=fewest)
+            done = self._in_chunks(alike, lambda chunk: self._train_chunk(chunk, on_step), fewest=fewest)
             ends = [end for chunk in done for end in self._read_trained(*chunk)]
             found |= dict(zip(places, ends, strict=False))  # what filled a chunk up is left out
         return [found[place] for place in range(len(jobs))]
@@ -164,8 +164,10 @@ class Stacked:
             start += size
         return done
 
-    def _train_chunk(self, jobs: list[TrainJob]) -> tuple[Tensor, Tensor, Tensor]:
-        """Run jobs of one shape; nothing waits for the device here."""
+    def _train_chunk(
+        self, jobs: list[TrainJob], on_step: OnStep | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Run jobs of one shape; nothing waits for the device here, so a step that is told may be some ahead of it."""
         started = torch.stack([self.place(job.weights) for job in jobs])
         params = self.programs.params(started)
         velocity = tuple(torch.zeros_like(p) for p in params)
@@ -195,6 +197,8 @@ class Stacked:
                 decay,
             )
             total += losses
+            if on_step is not None:
+                on_step(step + 1)
         ended = self.programs.flat(params)
         moved = torch.linalg.vector_norm(ended - started, dim=1, dtype=torch.float64)
         return ended, total / steps, moved

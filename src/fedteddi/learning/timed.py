@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedteddi.learning.jobs import Engine, Probe, Trained, TrainJob
+from fedteddi.learning.jobs import Engine, OnStep, Probe, Trained, TrainJob
 
 
 class Timed:
@@ -23,10 +23,10 @@ class Timed:
         """Bring weights to where the engine works."""
         return self.engine.place(weights)
 
-    def train(self, jobs: Sequence[TrainJob]) -> list[Trained]:
+    def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
         """Run the jobs."""
         with self._counting("training"):
-            return self.engine.train(jobs)
+            return self.engine.train(jobs, on_step)
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return the per-sample gradients' variance and the mean loss, for every probe."""

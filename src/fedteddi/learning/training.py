@@ -6,10 +6,10 @@ import torch
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.dropout import set_key
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import NO_IMAGE, Trained, TrainJob
+from fedteddi.learning.jobs import NO_IMAGE, OnStep, Trained, TrainJob
 
 
-def train_one(job: TrainJob, model: FlatModel, data: Dataset) -> Trained:
+def train_one(job: TrainJob, model: FlatModel, data: Dataset, on_step: OnStep | None = None) -> Trained:
     """Run one job; `model` lends its shape and is left with the result."""
     model.load(job.weights)
     model.module.train()
@@ -29,5 +29,7 @@ def train_one(job: TrainJob, model: FlatModel, data: Dataset) -> Trained:
                 velocity.add_(model.weights * model.trainable, alpha=job.weight_decay)
             model.weights.sub_(velocity, alpha=float(rates[step]))
             losses.append(loss)
+            if on_step is not None:
+                on_step(step + 1)
     moved = float(torch.linalg.vector_norm((model.weights - job.weights).double()))
     return Trained(model.weights.clone(), float(np.mean(losses)), moved)
