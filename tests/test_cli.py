@@ -63,6 +63,19 @@ def test_schedule_prints_a_table(cli: Cli, reports: Path) -> None:
     assert "client 0 needs 22.5 MHz, the band has 20 MHz" in done.out
 
 
+def test_a_rule_with_an_objective_of_its_own_is_not_told_in_the_papers_words(cli: Cli, reports: Path) -> None:
+    done = cli("schedule", reports, "--scheduler", "fedteddi-plus")
+    line = r"^objective (\S+) = size (\S+) \+ distance (\S+)   \(lower is better\)$"
+    parts = re.search(line, done.out, re.MULTILINE)
+    assert parts is not None
+    total, size, distance = map(float, parts.groups())
+    assert total == pytest.approx(size + distance, abs=2e-4)
+    assert size == pytest.approx(0.3 / 9**0.5)  # ν/√|S|
+    assert "9 of 30 clients upload" in done.out
+    assert "P3" not in done.out
+    assert "variance" not in done.out
+
+
 def test_schedule_reads_standard_input(cli: Cli) -> None:
     text = cli("example", "--seed", 1).out
     assert cli("schedule", "-", stdin=text).code == 0

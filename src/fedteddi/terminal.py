@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
+from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.protocol.answer import Answer
 from fedteddi.scenario.plan import Plan
 from fedteddi.schedulers.laws import LAWS, Broken
@@ -40,7 +41,6 @@ PLAIN_LINE_EVERY_S = 5.0  # how often progress is said where there is no live di
 MOST_INFEASIBLE = 10  # listed one by one
 MOST_CLASSES = 6
 WIDTH_FOR_CHANGES = 78  # a narrower terminal does without these columns
-CHANGE_COLUMNS = ("Δ variance", "Δ divergence", "Δ drift")
 
 
 def say(kind: Literal["error", "warning"], text: str) -> None:
@@ -122,12 +122,7 @@ def print_answer(view: RoundView, answer: Answer) -> None:
     if chosen.trace is not None:
         out.print(f"stopped because: {escape(chosen.trace.stopped)}")
     if answer.terms is not None:
-        t = answer.terms
-        out.print(
-            f"P3 {t.total:.4f} = variance {t.variance:.4f} + divergence {t.divergence:.4f}"
-            f" − λ·drift {t.drift_weight * t.drift:.4f}   (λ = {t.drift_weight:.4f}; lower is better)",
-            soft_wrap=True,
-        )
+        out.print(_objective_line(answer.terms, answer.terms_called), soft_wrap=True)
     if chosen.bound is not None:
         out.print(f"proven: no set within the band has a P3 below {chosen.bound:.4f}")
     if answer.infeasible:
@@ -136,6 +131,16 @@ def print_answer(view: RoundView, answer: Answer) -> None:
             out.print(f"  client {client} {why}")
         if len(answer.infeasible) > MOST_INFEASIBLE:
             out.print(f"  and {len(answer.infeasible) - MOST_INFEASIBLE} more (--json lists them all)")
+
+
+def _objective_line(terms: ObjectiveTerms, called: tuple[str, str, str]) -> str:
+    """Say what a set achieves and of which terms that is made; of the drift only where it counts."""
+    name, first, second = called
+    line = f"{name} {terms.total:.4f} = {first} {terms.variance:.4f} + {second} {terms.divergence:.4f}"
+    if terms.drift_weight == 0:
+        return f"{line}   (lower is better)"
+    weighed = f"{terms.drift_weight * terms.drift:.4f}   (λ = {terms.drift_weight:.4f}; lower is better)"
+    return f"{line} − λ·drift {weighed}"
 
 
 def print_table(table: "pd.DataFrame") -> None:
@@ -214,21 +219,21 @@ def _client_table(view: RoundView, answer: Answer) -> Table:
     table.add_column("client", justify="right")
     table.add_column("classes")
     changes_known = chosen.trace is not None and out.width >= WIDTH_FOR_CHANGES
-    for column in ("drift", "MHz", "done at s", *CHANGE_COLUMNS * changes_known):
+    changes = [f"Δ {name}" for name in (*answer.terms_called[1:], "drift")]
+    for column in ("drift", "MHz", "done at s", *(changes if changes_known else ())):
         table.add_column(column, justify="right")
     moved = np.abs(view.data_mix - view.previous_data_mix) @ view.class_norm  # [N]
     steps = {a.client: a for a in chosen.trace.admissions} if chosen.trace else {}
     for place, (client, hz) in enumerate(zip(chosen.clients, chosen.bandwidth_hz, strict=True)):
         step = steps.get(client)
-        changes = (step.variance_change, step.divergence_change, step.drift_change) if step else ()
-        changes = changes if changes_known else ()
+        moves = (step.variance_change, step.divergence_change, step.drift_change) if step else ()
         table.add_row(
             str(client),
             _classes_held(view, client),
             f"{moved[client]:.2f}",
             f"{hz / 1e6:.3f}",
             "" if answer.finish_s is None else f"{answer.finish_s[place]:.3f}",
-            *("" if change is None else f"{change:+.3f}" for change in changes),
+            *("" if move is None else f"{move:+.3f}" for move in (moves if changes_known else ())),
         )
     return table
 

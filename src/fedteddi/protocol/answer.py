@@ -25,6 +25,7 @@ class Answer:
     schedule: Schedule
     finish_s: tuple[float, ...] | None  # None where compute_s, deadline_s or model_bits were not given
     terms: ObjectiveTerms | None  # None for an empty schedule
+    terms_called: tuple[str, str, str]  # the objective and its first two terms, in words
     infeasible: dict[int, str]  # client: reason
     warnings: tuple[str, ...]
 
@@ -59,6 +60,7 @@ def answer_round(round: Round, rule: Scheduler, schedule: Schedule, seed: int) -
         schedule=schedule,
         finish_s=finish_s(view, schedule),
         terms=judge.objective(view).terms(schedule.clients) if schedule.clients else None,
+        terms_called=judge.called,
         infeasible=infeasible_reasons(view),
         warnings=warnings_about(round),
     )

@@ -37,6 +37,7 @@ class FedTeddiPlus(SearchingRule):
 
     name: ClassVar[str] = "fedteddi-plus"
     reference: ClassVar[Reference] = OURS
+    called: ClassVar[tuple[str, str, str]] = ("objective", "size", "distance")
 
     uniform_first: float = 1.0  # θ before the first round of a frame
     uniform_last: float = 0.25  # θ in the last

@@ -51,7 +51,7 @@ def greedy(problem: SearchProblem, on_no_fit: OnNoFit, rng: np.random.Generator)
         grown = left.with_member(sums, best)
         # (19); the first client always passes (docs/paper.md D2).
         if members and problem.total(grown) - problem.total(sums) > 0:
-            return Found(np.array(members, dtype=np.intp), "anybody else would raise P3")
+            return Found(np.array(members, dtype=np.intp), "anybody else would raise the objective")
         if not fits[best]:
             return Found(np.array(members, dtype=np.intp), "the best client does not fit (on_no_fit = stop)")
         members.append(int(positions[best]))

@@ -47,7 +47,7 @@ def refined(problem: SearchProblem, rng: np.random.Generator) -> Found:
         if total(problem, better) >= total(problem, best) and len(pool.staying) == 0:
             break
         best = better
-    return Found(order[best], "no exchange lowers P3")
+    return Found(order[best], "no exchange lowers the objective")
 
 
 def total(problem: SearchProblem, members: np.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from fedteddi.schedulers.view import RoundView
 @dataclass(frozen=True, kw_only=True)
 class SearchingRule(BandOptions):
     """A rule that looks for the set with the lowest objective within the band."""
+
+    # What the objective, its part that falls with the set's size and its part that compares mixes are called to users.
+    called: ClassVar[tuple[str, str, str]] = ("P3", "variance", "divergence")
 
     @abstractmethod
     def objective(self, view: RoundView) -> Objective:
