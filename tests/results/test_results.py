@@ -104,6 +104,10 @@ def test_savings_by_hand() -> None:
     assert found["faster"] == "60.0%"
     assert found["difference (95 %)"] == "+30 [-97, +157]"
     assert paired_interval(np.array([3.0])) == "+3"
+    at_once = saving(RoundsTo((0, 0), 300), RoundsTo((10, 20), 300))  # there from the start: infinitely faster
+    assert (at_once["fewer rounds"], at_once["faster"]) == ("100.0%", "–")
+    nobody = saving(RoundsTo((0, 0), 300), RoundsTo((0, 0), 300))
+    assert (nobody["fewer rounds"], nobody["faster"]) == ("–", "–")
 
 
 def test_savings_with_censoring_are_bounds() -> None:

@@ -138,11 +138,9 @@ def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
     we_miss, they_miss = (r.reached < len(r.rounds) for r in (ours, theirs))
     mine, other = ours.censored, theirs.censored
     sign = "≥ " if they_miss else "≤ " if we_miss else ""
-    if (we_miss and they_miss) or mine.mean() == 0:
-        fewer = faster = "–"
-    else:
-        fewer = f"{sign}{1 - mine.mean() / other.mean():.1%}" if other.mean() else "–"
-        faster = f"{sign}{other.mean() / mine.mean() - 1:.1%}"
+    known = not (we_miss and they_miss)
+    fewer = f"{sign}{1 - mine.mean() / other.mean():.1%}" if known and other.mean() else "–"
+    faster = f"{sign}{other.mean() / mine.mean() - 1:.1%}" if known and mine.mean() else "–"
     return {
         "ours": str(ours),
         "theirs": str(theirs),
