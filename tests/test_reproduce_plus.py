@@ -60,8 +60,8 @@ def test_the_page_counts_cells_and_names_what_was_not_won(
     page = Path("kept/plus-cifar10.md").read_text()
     assert "no runs of fedteddi-plus at 0.8 s and" in page
     assert "<br>so far won 0 of 3 cells (0 clearly)<br>not won: 1.2 s, balanced 55% (tied, fed-cbs)" in page
-    assert "| 1.2 | balanced | 60% | 2 | 5 ± 0 | fed-cbs, 5 ± 0 | 0.0% | +0 [+0, +0] | tied |" in page
-    lost = "| 1.2 | balanced | 65% | 2 | 10 ± 0 | fed-cbs, 5 ± 0 | -100.0% | -5 [-5, -5] | not won, clearly |"
+    assert "| 1.2 | balanced | 60% | 2 | 5 ± 0 | fed-cbs, 5 ± 0 | 0.0% | +0 [-18, +18] | tied |" in page
+    lost = "| 1.2 | balanced | 65% | 2 | 10 ± 0 | fed-cbs, 5 ± 0 | -100.0% | -5 [-23, +13] | not won |"
     assert lost in page
     assert "| 1.2 | balanced | at its end | 2 | 0.780 ± 0.000 | 1 of 3 | fed-cbs, 0.780 ± 0.000 |" in page
     assert "- random at 1.2 s: 10, 11" in page

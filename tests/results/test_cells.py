@@ -39,14 +39,18 @@ def test_a_cell_is_won_by_fewer_rounds_in_the_mean() -> None:
     assert outcome(ours=[10, 5], random=[5, 10]) == ("tied", "random", False)
 
 
-def test_a_difference_that_is_the_same_for_every_seed_is_clear() -> None:
-    assert outcome(ours=[5, 10], random=[10, 15]) == ("won", "random", True)
-    assert outcome(ours=[10, 15], random=[5, 10]) == ("not won", "random", True)
+def test_a_difference_of_one_evaluation_is_clear_with_enough_seeds_only() -> None:
+    """Five rounds lie between evaluations. With six seeds, 5 ± 2.57 · 2.04/√6 = 2.1; with two, 12.7 · 2.04/√2 = 18."""
+    assert outcome(ours=[5, 10] * 3, random=[10, 15] * 3) == ("won", "random", True)
+    assert outcome(ours=[10, 15] * 3, random=[5, 10] * 3) == ("not won", "random", True)
+    assert outcome(ours=[5, 10], random=[10, 15]) == ("won", "random", False)
+    assert outcome(ours=[10, 15], random=[5, 10]) == ("not won", "random", False)
 
 
 def test_a_win_is_clear_only_if_it_is_clear_against_every_rule() -> None:
-    """Against random the differences are 5 and 5; against fed-cbs 0 and 10, an interval that holds zero."""
-    assert outcome(ours=[5, 5], random=[10, 10], fed_cbs=[5, 15]) == ("won", "random", False)
+    """Against random the differences are 5 each; against fed-cbs twice 0 and 12.5 in the mean, and zero is open."""
+    assert outcome(ours=[5] * 4, random=[10] * 4, fed_cbs=[5, 5, 20, 20]) == ("won", "random", False)
+    assert outcome(ours=[5] * 4, random=[10] * 4, fed_cbs=[15, 15, 20, 20]) == ("won", "random", True)
 
 
 def test_runs_that_never_get_there_leave_the_order_open_unless_k_settles_it() -> None:
@@ -82,7 +86,7 @@ def test_bounds_and_unfinished_runs_do_not_take_part() -> None:
 
 
 def test_cells_that_are_not_won_are_named() -> None:
-    found = cells(study(ours=[10, 10], random=[5, 5], fed_cbs=[15, 15]), "ours", TARGETS)
+    found = cells(study(ours=[10] * 4, random=[5] * 4, fed_cbs=[15] * 4), "ours", TARGETS)
     assert (
         cells_in_short(found) == "won 0 of 2 cells (0 clearly); not won: 1.2 s, balanced 50% (random);"
         " 1.2 s, global 50% (random)"
@@ -101,7 +105,7 @@ def judged(**rounds: list[int | None]) -> set[tuple[str, str]]:
 
 def test_the_claim_holds_only_if_every_cell_is_won_clearly() -> None:
     def verdicts(*ours: int) -> set[str]:
-        return {verdict for verdict, _ in judged(ours=[*ours], random=[10, 15], fed_cbs=[15, 20])}
+        return {verdict for verdict, _ in judged(ours=[*ours] * 3, random=[10, 15] * 3, fed_cbs=[15, 20] * 3)}
 
     assert verdicts(5, 10) == {"holds"}
     assert verdicts(5, 15) == {"cannot be judged"}
@@ -112,7 +116,7 @@ def test_the_claim_holds_only_if_every_cell_is_won_clearly() -> None:
 
 
 def test_the_claim_cannot_be_judged_while_runs_are_missing() -> None:
-    assert judged(ours=[5, 10], random=[10, 15]) == {
+    assert judged(ours=[5, 10] * 3, random=[10, 15] * 3) == {
         ("cannot be judged", "no runs of fed-cbs at 1.2 s; so far won 1 of 1 cells (1 clearly)")
     }
     assert judged(random=[5]) == {("cannot be judged", "no runs of ours at 1.2 s and 1 more")}
@@ -133,7 +137,7 @@ def test_a_deadline_at_which_the_rules_share_no_seed_is_not_passed_over() -> Non
         for rule, seeds in (("ours", (0, 1)), ("random", (2, 3)))
         for seed in seeds
     ]
-    both = Study((*study(ours=[5, 10], random=[10, 15]).runs, *late))
+    both = Study((*study(ours=[5, 10] * 3, random=[10, 15] * 3).runs, *late))
     claim = FewestRounds("ours", ("random",), TARGETS)
     (row, _) = claim.judge(both, (0.8, 1.2))
     assert row.verdict == "cannot be judged"
@@ -143,17 +147,17 @@ def test_a_deadline_at_which_the_rules_share_no_seed_is_not_passed_over() -> Non
 
 def test_a_claim_about_one_deadline_does_not_look_at_others() -> None:
     """At 2 s ours loses."""
-    slow = [made_run("ours", seed, [0.4, 0.4, 0.6], deadline_s=2.0) for seed in (0, 1)]
-    quick = [made_run("random", seed, [0.4, 0.6, 0.6], deadline_s=2.0) for seed in (0, 1)]
-    both = Study((*study(ours=[5, 10], random=[10, 15]).runs, *slow, *quick))
+    slow = [made_run("ours", seed, [0.4, 0.4, 0.6], deadline_s=2.0) for seed in range(6)]
+    quick = [made_run("random", seed, [0.4, 0.6, 0.6], deadline_s=2.0) for seed in range(6)]
+    both = Study((*study(ours=[5, 10] * 3, random=[10, 15] * 3).runs, *slow, *quick))
     claim = FewestRounds("ours", ("random",), TARGETS)
     assert {row.verdict for row in claim.judge(both, (1.2,))} == {"holds"}
     assert {row.verdict for row in claim.judge(both, (1.2, 2.0))} == {"does not hold"}
 
 
 def test_a_rule_with_options_can_be_ours() -> None:
-    runs = [made("fedteddi-search-refined", seed, 5 + 5 * seed) for seed in (0, 1)]
-    runs += [made("fedteddi", seed, 10 + 5 * seed) for seed in (0, 1)]
+    runs = [made("fedteddi-search-refined", seed, 5) for seed in range(6)]
+    runs += [made("fedteddi", seed, 10) for seed in range(6)]
     claim = FewestRounds("fedteddi[search=refined]", ("fedteddi",), TARGETS)
     assert {row.verdict for row in claim.judge(Study(tuple(runs)), (1.2,))} == {"holds"}
 
@@ -176,7 +180,7 @@ def test_never_is_later_than_the_last_round() -> None:
 
 
 def test_a_claim_about_some_rules_does_not_look_at_others() -> None:
-    runs = study(ours=[10, 10], random=[15, 15], fed_cbs=[5, 5])
+    runs = study(ours=[10] * 4, random=[15] * 4, fed_cbs=[5] * 4)
     (one, other) = FewestRounds("ours", ("random",), TARGETS, whom="random as it is").judge(runs, (1.2,))
     assert one.claim == other.claim == "ours needs fewer rounds than random as it is"
     assert one.verdict == other.verdict == "holds"

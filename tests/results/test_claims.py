@@ -153,9 +153,9 @@ def test_first_is_ahead_of_every_rival() -> None:
 
 
 def test_first_in_speed() -> None:
-    rivals = Study((*reaching("random", [40, 45, 50]).runs, *reaching("fed-cbs", [25, 30, 35]).runs))
+    rivals = Study((*reaching("random", [40, 45, 50]).runs, *reaching("fed-cbs", [15, 20, 25]).runs))
     claim = First("speed", ("random", "fed-cbs"), "figure 5")
-    row = claim.judge(both(reaching("fedteddi", [10, 15, 20]), rivals), (1.2,))[0]
+    row = claim.judge(both(reaching("fedteddi", [5, 5, 5]), rivals), (1.2,))[0]
     assert row.verdict == "holds"
     assert "(best rival: fed-cbs)" in row.findings[0].full
     row = claim.judge(both(reaching("fedteddi", [30, 35, 40]), rivals), (1.2,))[0]

@@ -23,7 +23,7 @@ from fedteddi.results.tables import (
     costs_table,
     default_targets,
     markdown,
-    paired_interval,
+    rounds_interval,
     rounds_table,
     saving,
     savings_table,
@@ -103,11 +103,26 @@ def test_savings_by_hand() -> None:
     assert found["fewer rounds"] == "37.5%"
     assert found["faster"] == "60.0%"
     assert found["difference (95 %)"] == "+30 [-97, +157]"
-    assert paired_interval(np.array([3.0])) == "+3"
-    at_once = saving(RoundsTo((0, 0), 300), RoundsTo((10, 20), 300))  # there from the start: infinitely faster
+    assert saving(RoundsTo((4,), 300), RoundsTo((7,), 300))["difference (95 %)"] == "+3"
+    at_once = saving(
+        RoundsTo((0, 0), 300), RoundsTo((10, 20), 300)
+    )  # there from the start: infinitely faster
     assert (at_once["fewer rounds"], at_once["faster"]) == ("100.0%", "–")
     nobody = saving(RoundsTo((0, 0), 300), RoundsTo((0, 0), 300))
     assert (nobody["fewer rounds"], nobody["faster"]) == ("–", "–")
+
+
+def test_the_same_difference_in_all_seeds_is_not_certain() -> None:
+    """Judged every 5 rounds, three seeds: 5 ± 4.30 · (5/√6)/√3 = 5.07. Every round: 5 ± 1.01. Round 0 is exact."""
+    ours, theirs = ((5, 10, 15), (10, 15, 20))
+    assert rounds_interval(RoundsTo(ours, 300, 5), RoundsTo(theirs, 300, 5)) == pytest.approx(
+        (5, -0.07, 10.07), abs=0.005
+    )
+    assert rounds_interval(RoundsTo(ours, 300), RoundsTo(theirs, 300)) == pytest.approx(
+        (5, 3.99, 6.01), abs=0.005
+    )
+    at_once = RoundsTo((0, 0, 0), 300, 5)
+    assert rounds_interval(at_once, at_once) == (0, 0, 0)
 
 
 def test_savings_with_censoring_are_bounds() -> None:

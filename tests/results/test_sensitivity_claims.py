@@ -47,8 +47,11 @@ def test_speed_is_judged_seed_by_seed() -> None:
     assert judge([25, 25], [10, 15]).mark == "behind"
     assert judge([10, 25], [25, 10]).mark == "mixed"
     assert judge([10, 10], [25, 10]).mark == "mixed"  # a tie is not ahead
-    held = judge([10, 10], [25, 25])
-    assert (held.verdict, cell(held)) == ("holds", "ahead on both seeds, +15 (holds)")
+    assert (
+        judge([10, 10], [25, 25]).verdict == "cannot be judged"
+    )  # 15 ± 12.7 · 2.04/√2 = 18, for 2.04 = 5/√6
+    held = judge([10, 10], [45, 45])
+    assert (held.verdict, cell(held)) == ("holds", "ahead on both seeds, +35 (holds)")
 
 
 def test_who_never_reaches_a_target_is_behind_whoever_does() -> None:

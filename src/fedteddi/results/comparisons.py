@@ -11,7 +11,15 @@ from typing import Any, Literal
 import numpy as np
 
 from fedteddi.results.runs import Accuracy, RunRecord, Study
-from fedteddi.results.tables import RoundsTo, mean_interval, percent, rounds_to, saving, spread
+from fedteddi.results.tables import (
+    RoundsTo,
+    mean_interval,
+    percent,
+    rounds_interval,
+    rounds_to,
+    saving,
+    spread,
+)
 
 Verdict = Literal["holds", "does not hold", "cannot be judged"]
 Gain = Literal["faster", "fewer rounds"]  # R'/R − 1, 1 − R/R': two ways to say how much sooner
@@ -34,10 +42,13 @@ def unknown(why: str) -> Finding:
 
 
 def verdict_of(differences: np.ndarray) -> Verdict:
-    """Judge "these are above zero" by the 95 % interval of their mean; one seed has no interval."""
-    if len(differences) < 2:
-        return "cannot be judged"
-    _, low, high = mean_interval(differences)
+    """Judge "these are above zero" by the 95 % interval of their mean."""
+    return _verdict(mean_interval(differences))
+
+
+def _verdict(interval: tuple[float, float, float]) -> Verdict:
+    """Judge by an interval; one seed has none, and NaN is neither above nor below."""
+    _, low, high = interval
     return "holds" if low > 0 else "does not hold" if high <= 0 else "cannot be judged"
 
 
@@ -76,7 +87,7 @@ def verdict_of_rounds(mine: RoundsTo, other: RoundsTo) -> Verdict:
     we_miss, they_miss = (r.reached < len(r.rounds) for r in (mine, other))
     if not mine.censored.any() and not other.censored.any():  # neither had anything to learn
         return "cannot be judged"
-    verdict = verdict_of(other.censored - mine.censored)
+    verdict = _verdict(rounds_interval(mine, other))
     # Who never reached the target needs more rounds than K: the mean difference is at least as large as it looks. The
     # interval is that of rounds cut off at K; of the rounds they would have needed nothing is known.
     if (

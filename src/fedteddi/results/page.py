@@ -269,7 +269,9 @@ ahead; by how much, in the paper and here, stands beside it. *Faster* is R'/R âˆ
 they count as K rounds, in the means and in the intervals, which say nothing about the rounds they would need. Where the
 paper names no level, it is the highest multiple of 5 %, above where the frame starts, that one of the compared rules
 reaches with every seed. Rounds
-count from the frame's start: 0 means that the model which entered the frame was there already.
+count from the frame's start: 0 means that the model which entered the frame was there already. They are known to the
+next evaluation only, so that the deviation of their differences counts as at least what such rounding makes of it
+(the rounds between two evaluations, divided by âˆš6), also where all seeds happen to have the same difference.
 Intervals are not corrected for the number of comparisons.
 
 In the tables, *best* and *mean* accuracy are over all evaluations of a frame, that of the model which enters it among

@@ -20,6 +20,7 @@ class RoundsTo:
 
     rounds: tuple[int | None, ...]
     in_frame: int
+    every: int = 1  # so many rounds lie between two evaluations
 
     @property
     def reached(self) -> int:
@@ -45,8 +46,11 @@ class RoundsTo:
 
 def rounds_to(runs: list[RunRecord], frame: int, target: float, accuracy: Accuracy) -> RoundsTo:
     """Return the first evaluated round of a frame at which each run reaches the target."""
+    settings = runs[0].settings
     return RoundsTo(
-        tuple(run.rounds_to(frame, target, accuracy) for run in runs), runs[0].settings.rounds[frame]
+        tuple(run.rounds_to(frame, target, accuracy) for run in runs),
+        settings.rounds[frame],
+        settings.evaluation.every,
     )
 
 
@@ -146,21 +150,33 @@ def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
         "theirs": str(theirs),
         "fewer rounds": fewer,
         "faster": faster,
-        "difference (95 %)": "–" if we_miss and they_miss else sign + paired_interval(other - mine),
+        "difference (95 %)": "–" if we_miss and they_miss else sign + _shown(rounds_interval(ours, theirs)),
     }
 
 
-def paired_interval(differences: np.ndarray) -> str:
-    """Return the mean of per-seed differences and its 95 % interval (Student's t)."""
-    mean, low, high = mean_interval(differences)
-    return f"{mean:+.0f}" + (f" [{low:+.0f}, {high:+.0f}]" if len(differences) > 1 else "")
+def rounds_interval(ours: RoundsTo, theirs: RoundsTo) -> tuple[float, float, float]:
+    """Return the mean of the per-seed differences R' − R and its 95 % interval.
+
+    A round is known to the next evaluation only. If a few seeds happen to have the same difference, that does not make
+    it certain: the deviation counts as at least that of two such roundings, each uniform over `every` rounds. That a
+    target is there from the start, round 0, is exact.
+    """
+    rounded = ours.censored.any() or theirs.censored.any()
+    least = max(ours.every, theirs.every) / math.sqrt(6) if rounded else 0.0
+    return mean_interval(theirs.censored - ours.censored, least)
 
 
-def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+def _shown(interval: tuple[float, float, float]) -> str:
+    mean, low, high = interval
+    return f"{mean:+.0f}" + ("" if math.isnan(low) else f" [{low:+.0f}, {high:+.0f}]")
+
+
+def mean_interval(values: np.ndarray, least_deviation: float = 0.0) -> tuple[float, float, float]:
     """Return a mean and its 95 % interval (Student's t); of one value, no interval: NaN."""
     mean, half = float(values.mean()), math.nan
     if len(values) > 1:
-        half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+        deviation = max(float(values.std(ddof=1)), least_deviation)
+        half = float(stats.t.ppf(0.975, len(values) - 1)) * deviation / math.sqrt(len(values))
     return mean, mean - half, mean + half
 
 
