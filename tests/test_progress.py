@@ -1,13 +1,17 @@
 """What is said on the way: how far it is, and how long the rest takes."""
 
+import io
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from fedteddi import cli_progress
 from fedteddi.cli_progress import _status, time_left, watching
 from fedteddi.pretrained import Pretraining
+from fedteddi.terminal import progress_bar
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,7 @@ def test_where_it_is_goes_by_the_last_record() -> None:
     assert status(before) == "random frame 0 round 0, accuracy 0.900 balanced, 0.800 global"
     assert status(before, entered) == "random frame 1 round 0, accuracy 0.500 balanced, 0.600 global"
     assert status(before, entered, played) == (
-        "random frame 1 round 1, scheduled 2 new + 1 old, accuracy 0.500 balanced, 0.600 global after round 0"
+        "random frame 1 round 1, accuracy 0.500 balanced, 0.600 global after round 0, scheduled 2 new + 1 old"
     )
 
 
@@ -81,3 +85,14 @@ def test_pretraining_has_a_pace_of_its_own(
         "2/8 rounds, random",
         "3/8 rounds, 50 s left, random",
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_narrow_terminal_cuts_the_words_not_the_bar(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr("fedteddi.terminal.err", shown)
+    with progress_bar() as bar:
+        bar.add_task("a rule with a long name, " * 4 + "the end", total=12, completed=4)
+    line = next(line for line in reversed(shown.file.getvalue().splitlines()) if "rule" in line)  # type: ignore[attr-defined]
+    assert re.search(r"━+.* 4/12 .*a rule with", line)
+    assert ("the end" in line, "…" in line) == (width == 200, width < 200)

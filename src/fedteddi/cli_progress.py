@@ -109,17 +109,17 @@ def time_left(lines: Sequence[tuple[float, int]], rounds_in_all: int) -> str:
 
 
 def _status(state: "Progress") -> str:
-    """Say where the first run is: its last round, scheduled new and old clients, the accuracy it was last judged by."""
+    """Say where the first run is: its last round, the accuracy it was last judged by, scheduled new and old clients."""
     run = state.runs[0]
     if not run.records:
         return run.settings.name
     last = run.records[-1]
     words = [f"{run.settings.name} frame {last['frame']} round {last['round']}"]
-    if last["round"]:
-        new = last["scheduled_new"]
-        words.append(f"scheduled {new} new + {len(last['clients']) - new} old")
     judged = next((r for r in reversed(run.records) if "balanced" in r), None)
     if judged is not None:
         when = "" if judged is last else f" after round {judged['round']}"
         words.append(f"accuracy {judged['balanced']:.3f} balanced, {judged['global']:.3f} global{when}")
+    if last["round"]:
+        new = last["scheduled_new"]
+        words.append(f"scheduled {new} new + {len(last['clients']) - new} old")
     return ", ".join(words)

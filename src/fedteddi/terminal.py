@@ -20,7 +20,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.progress import Progress as RichProgress
-from rich.table import Table
+from rich.table import Column, Table
 
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.protocol.answer import Answer
@@ -191,13 +191,14 @@ def print_plan(plan: Plan) -> None:
 
 
 def progress_bar() -> RichProgress:
-    """Return a live progress bar on stderr with the time that is left."""
+    """Return a live progress bar on stderr with the time that is left; in a narrow terminal, the words are cut."""
     return RichProgress(
-        BarColumn(),
+        BarColumn(bar_width=10),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
         console=err,
+        expand=True,
     )
 
 
