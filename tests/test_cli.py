@@ -74,6 +74,8 @@ def test_a_rule_with_an_objective_of_its_own_is_not_told_in_the_papers_words(cli
     assert "9 of 30 clients upload" in done.out
     assert "P3" not in done.out
     assert "variance" not in done.out
+    assert "Δ drift" not in done.out  # it does not count
+    assert re.search(r"done at s +Δ size +Δ distance *$", done.out, re.MULTILINE)
 
 
 def test_schedule_reads_standard_input(cli: Cli) -> None:

@@ -175,13 +175,23 @@ def test_a_group_is_played_as_everything_is(tmp_path: Path) -> None:
     whole = compare(tiny_settings(rounds=[2, 0, 0]), schedulers=["fedteddi"], seeds=[0], data=tiny_data())
     assert tuple(account.records) == whole.runs[0].records
     assert (account.finished, account.rounds_done, account.failure) == (True, 2, None)
-    (last,), seconds = told[-1]
+    (last,), seconds, pretraining = told[-1]
+    assert pretraining is None
     assert last.records == account.records[-2:]  # the last but one was judged
     assert "training" in seconds
     settings = tiny_settings(rounds=[2, 0, 0])
     run = Laboratory(settings, tiny_data()).new_run(settings)
     account.take_over(run)
     assert (run.records, run.finished, run.state.rounds_done) == (account.records, True, 2)
+
+
+def test_a_group_tells_of_pretraining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
+    settings = tiny_settings(rounds=[0, 1, 0], dataset="tiny", training__pretrain_epochs=2, seed=5)
+    told: list[Any] = []
+    play_group(tiny_data(), Group({"fedteddi-d1-s5": settings}, "cpu", None, None, None), told.append)
+    assert (told[0][2].seed, told[0][2].step) == (5, 1)
+    assert told[-1][2] is None
 
 
 def test_a_group_whose_runs_another_worker_still_plays_is_refused(tmp_path: Path) -> None:

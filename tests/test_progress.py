@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from fedteddi import cli_progress
 from fedteddi.cli_progress import _status, time_left, watching
@@ -73,6 +74,8 @@ def test_pretraining_has_a_pace_of_its_own(
             watch(state(clock_s, 0, Pretraining(3, step, 60, 6)))
         for clock_s, step in ((90, 1), (100, 2)):
             watch(state(clock_s, 0, Pretraining(4, step, 60, 6)))
+        for clock_s, step in ((110, 1), (120, 2), (130, 30)):  # another model of that seed
+            watch(state(clock_s, 0, Pretraining(4, step, 30, 3)))
         for clock_s, done in ((200, 1), (210, 2), (220, 3)):
             watch(state(clock_s, done))
     assert capsys.readouterr().err.splitlines() == [
@@ -81,6 +84,9 @@ def test_pretraining_has_a_pace_of_its_own(
         "pre-training, seed 3: epoch 3 of 6, 39 s left",
         "pre-training, seed 4: epoch 1 of 6",
         "pre-training, seed 4: epoch 1 of 6",
+        "pre-training, seed 4: epoch 1 of 3",
+        "pre-training, seed 4: epoch 1 of 3",
+        "pre-training, seed 4: epoch 3 of 3",
         "1/8 rounds, random",
         "2/8 rounds, random",
         "3/8 rounds, 50 s left, random",
@@ -96,3 +102,29 @@ def test_a_narrow_terminal_cuts_the_words_not_the_bar(width: int, monkeypatch: p
     line = next(line for line in reversed(shown.file.getvalue().splitlines()) if "rule" in line)  # type: ignore[attr-defined]
     assert re.search(r"━+.* 4/12 .*a rule with", line)
     assert ("the end" in line, "…" in line) == (width == 200, width < 200)
+
+
+def test_the_live_bar_begins_anew_with_every_model_and_with_the_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    monkeypatch.setattr("fedteddi.terminal.err", shown)
+    monkeypatch.setattr(cli_progress, "err", shown)
+    bars: list[Progress] = []
+    monkeypatch.setattr(cli_progress, "progress_bar", lambda: bars.append(progress_bar()) or bars[0])
+    run = SimpleNamespace(records=[], settings=SimpleNamespace(name="random"))
+
+    def state(done: int, pretraining: Pretraining | None = None) -> Any:
+        return SimpleNamespace(
+            seconds={}, news=(), runs=[run], rounds_done=done, rounds_in_all=8, pretraining=pretraining
+        )
+
+    with watching() as watch:
+        for seed in (3, 4):
+            for step in (1, 2):
+                watch(state(0, Pretraining(seed, step, 2, 1)))
+                (task,) = bars[0].tasks
+                assert (task.completed, task.total, task.finished) == (step, 2, step == 2)
+                assert task.description == f"pre-training, seed {seed}: epoch 1 of 1"
+        watch(state(1))
+        assert (task.completed, task.total, task.finished, task.description) == (1, 8, False, "random")

@@ -10,6 +10,7 @@ from fedteddi.terminal import PLAIN_LINE_EVERY_S, err, progress_bar, say
 
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress, Watch
+    from fedteddi.pretrained import Pretraining
 
 LINES_LOOKED_BACK = 12  # a minute
 
@@ -42,19 +43,15 @@ def watching() -> "Iterator[Watch]":
 @contextmanager
 def _progress() -> "Iterator[Watch]":
     """Show a live bar in a terminal, a line now and then elsewhere; pre-training has its own pace."""
-    stage: int | None = None  # the seed whose model is pre-trained; None while rounds are played
+    stages = _Stages()
     if err.is_terminal:
         with progress_bar() as bar:
             task = bar.add_task("starting", total=None)
 
             def live(state: "Progress") -> None:
-                nonlocal stage
                 done, in_all = _done(state)
-                if stage != (stage := _stage(state)):
-                    bar.reset(task)
-                bar.update(
-                    task, total=in_all, completed=done, description=_pretraining(state) or _status(state)
-                )
+                show = bar.reset if stages.begins(state) else bar.update  # a reset forgets the pace
+                show(task, total=in_all, completed=done, description=_pretraining(state) or _status(state))
 
             yield live
         return
@@ -62,9 +59,9 @@ def _progress() -> "Iterator[Watch]":
     said_at = -math.inf
 
     def plain(state: "Progress") -> None:
-        nonlocal stage, said_at
+        nonlocal said_at
         now, (done, in_all) = time.monotonic(), _done(state)
-        if stage != (stage := _stage(state)):
+        if stages.begins(state):
             lines.clear()
         if now - said_at >= PLAIN_LINE_EVERY_S or done == in_all:
             said_at = now
@@ -76,8 +73,18 @@ def _progress() -> "Iterator[Watch]":
     yield plain
 
 
-def _stage(state: "Progress") -> int | None:
-    return None if state.pretraining is None else state.pretraining.seed
+class _Stages:
+    """Tells when something with a pace of its own begins: pre-training of the next model, or the rounds."""
+
+    def __init__(self) -> None:
+        self._last: Pretraining | None = None
+
+    def begins(self, state: "Progress") -> bool:
+        now, last = state.pretraining, self._last
+        self._last = now
+        if now is None or last is None:
+            return (now is None) != (last is None)
+        return now.seed != last.seed or now.step < last.step  # a seed may have several models
 
 
 def _done(state: "Progress") -> tuple[int, int]:

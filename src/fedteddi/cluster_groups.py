@@ -4,7 +4,7 @@ import itertools
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fedteddi.errors import InputError
 from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset
 from fedteddi.lockstep import Progress, Watch, play_together, writing_into
+from fedteddi.pretrained import Pretraining
 from fedteddi.results.folder import Failure, check_shared, locked
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
@@ -74,6 +75,9 @@ class Account:
         run.records, run.finished, run.failure = self.records, self.finished, self.failure
 
 
+Told = tuple[list[Account], dict[str, float], Pretraining | None]  # seconds by what they went into
+
+
 def play_in_groups(
     cluster: Cluster,
     data: Dataset,
@@ -93,9 +97,11 @@ def play_in_groups(
     until = None if stop_at is None else time.time() + stop_at - time.monotonic()
     started_at = time.monotonic()
 
-    def look(told: dict[int, tuple[list[Account], dict[str, float]]], news: list[str]) -> None:
+    def look(told: dict[int, Told], news: list[str]) -> None:
         spent: dict[str, float] = {}
-        for number, (accounts, seconds) in told.items():
+        pretraining: Pretraining | None = None
+        for number, (accounts, seconds, begun) in told.items():
+            pretraining = pretraining or begun
             for run, account in zip(groups[number].values(), accounts, strict=True):
                 account.take_over(run)
             for purpose, value in seconds.items():
@@ -104,7 +110,9 @@ def play_in_groups(
             # All groups' shares, of the time that passes here.
             passed, total = time.monotonic() - started_at, sum(spent.values())
             spent = {purpose: passed * value / total for purpose, value in spent.items() if total}
-            watch(Progress.of(list(runs.values()), spent, news))
+            state = Progress.of(list(runs.values()), spent, news, pretraining)
+            # Some groups may play while others still pre-train: then the rounds are what is told.
+            watch(replace(state, pretraining=None) if state.rounds_done else state)
 
     asked = {
         _title(number, groups): Group(
@@ -152,7 +160,8 @@ def play_group(data: Dataset, group: Group, tell: Tell) -> list[Account]:
         nonlocal told_at
         if time.monotonic() - told_at >= POLL_S or state.rounds_done == state.rounds_in_all:
             told_at = time.monotonic()
-            tell(([Account.of(run, _last_records(run)) for run in runs.values()], state.seconds))
+            accounts = [Account.of(run, _last_records(run)) for run in runs.values()]
+            tell((accounts, state.seconds, state.pretraining))
 
     with ExitStack() as locks:
         if group.folder is not None:

@@ -124,7 +124,9 @@ def print_answer(view: RoundView, answer: Answer) -> None:
     if answer.terms is not None:
         out.print(_objective_line(answer.terms, answer.terms_called), soft_wrap=True)
     if chosen.bound is not None:
-        out.print(f"proven: no set within the band has a P3 below {chosen.bound:.4f}")
+        out.print(
+            f"proven: no set within the band has a lower {answer.terms_called[0]} than {chosen.bound:.4f}"
+        )
     if answer.infeasible:
         out.print(f"{len(answer.infeasible)} cannot be scheduled:")
         for client, why in list(answer.infeasible.items())[:MOST_INFEASIBLE]:
@@ -220,8 +222,9 @@ def _client_table(view: RoundView, answer: Answer) -> Table:
     table.add_column("client", justify="right")
     table.add_column("classes")
     changes_known = chosen.trace is not None and out.width >= WIDTH_FOR_CHANGES
-    changes = [f"Δ {name}" for name in (*answer.terms_called[1:], "drift")]
-    for column in ("drift", "MHz", "done at s", *(changes if changes_known else ())):
+    drift_counts = answer.terms is None or answer.terms.drift_weight != 0
+    changing = (*answer.terms_called[1:], *(("drift",) if drift_counts else ())) if changes_known else ()
+    for column in ("drift", "MHz", "done at s", *(f"Δ {name}" for name in changing)):
         table.add_column(column, justify="right")
     moved = np.abs(view.data_mix - view.previous_data_mix) @ view.class_norm  # [N]
     steps = {a.client: a for a in chosen.trace.admissions} if chosen.trace else {}
@@ -234,7 +237,7 @@ def _client_table(view: RoundView, answer: Answer) -> Table:
             f"{moved[client]:.2f}",
             f"{hz / 1e6:.3f}",
             "" if answer.finish_s is None else f"{answer.finish_s[place]:.3f}",
-            *("" if move is None else f"{move:+.3f}" for move in (moves if changes_known else ())),
+            *("" if move is None else f"{move:+.3f}" for move in moves[: len(changing)]),
         )
     return table
 

@@ -40,7 +40,7 @@ def test_a_cell_is_won_by_fewer_rounds_in_the_mean() -> None:
 
 
 def test_a_difference_of_one_evaluation_is_clear_with_enough_seeds_only() -> None:
-    """Five rounds lie between evaluations. With six seeds, 5 ± 2.57 · 2.04/√6 = 2.1; with two, 12.7 · 2.04/√2 = 18."""
+    """Five rounds lie between evaluations. With six seeds, 5 ± 2.57 · 2/√6 = 2.1; with two, 12.7 · 2/√2 = 18."""
     assert outcome(ours=[5, 10] * 3, random=[10, 15] * 3) == ("won", "random", True)
     assert outcome(ours=[10, 15] * 3, random=[5, 10] * 3) == ("not won", "random", True)
     assert outcome(ours=[5, 10], random=[10, 15]) == ("won", "random", False)

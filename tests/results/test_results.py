@@ -108,21 +108,26 @@ def test_savings_by_hand() -> None:
         RoundsTo((0, 0), 300), RoundsTo((10, 20), 300)
     )  # there from the start: infinitely faster
     assert (at_once["fewer rounds"], at_once["faster"]) == ("100.0%", "–")
+    never = RoundsTo((None, 20), 300)  # however many it would need
+    assert saving(RoundsTo((0, 0), 300), never)["fewer rounds"] == "100.0%"
+    assert saving(never, RoundsTo((0, 0), 300))["faster"] == "-100.0%"
     nobody = saving(RoundsTo((0, 0), 300), RoundsTo((0, 0), 300))
     assert (nobody["fewer rounds"], nobody["faster"]) == ("–", "–")
 
 
 def test_the_same_difference_in_all_seeds_is_not_certain() -> None:
-    """Judged every 5 rounds, three seeds: 5 ± 4.30 · (5/√6)/√3 = 5.07. Every round: 5 ± 1.01. Round 0 is exact."""
+    """Judged every 5 rounds, three seeds: 5 ± 4.30 · √(24/6)/√3 = 4.97; with one side at round 0, which is exact, or
+    never there, 4.30 · √(24/12)/√3 = 3.51. Where every round is judged nothing is rounded."""
     ours, theirs = ((5, 10, 15), (10, 15, 20))
     assert rounds_interval(RoundsTo(ours, 300, 5), RoundsTo(theirs, 300, 5)) == pytest.approx(
-        (5, -0.07, 10.07), abs=0.005
+        (5, 0.03, 9.97), abs=0.005
     )
-    assert rounds_interval(RoundsTo(ours, 300), RoundsTo(theirs, 300)) == pytest.approx(
-        (5, 3.99, 6.01), abs=0.005
-    )
+    assert rounds_interval(RoundsTo(ours, 300), RoundsTo(theirs, 300)) == (5, 5, 5)
     at_once = RoundsTo((0, 0, 0), 300, 5)
     assert rounds_interval(at_once, at_once) == (0, 0, 0)
+    soon, never = RoundsTo((5, 5, 5), 300, 5), RoundsTo((None, None, None), 300, 5)
+    assert rounds_interval(at_once, soon) == pytest.approx((5, 1.49, 8.51), abs=0.005)
+    assert rounds_interval(soon, never) == pytest.approx((295, 291.49, 298.51), abs=0.005)
 
 
 def test_savings_with_censoring_are_bounds() -> None:

@@ -47,9 +47,7 @@ def test_speed_is_judged_seed_by_seed() -> None:
     assert judge([25, 25], [10, 15]).mark == "behind"
     assert judge([10, 25], [25, 10]).mark == "mixed"
     assert judge([10, 10], [25, 10]).mark == "mixed"  # a tie is not ahead
-    assert (
-        judge([10, 10], [25, 25]).verdict == "cannot be judged"
-    )  # 15 ± 12.7 · 2.04/√2 = 18, for 2.04 = 5/√6
+    assert judge([10, 10], [25, 25]).verdict == "cannot be judged"  # 15 ± 12.7 · 2/√2 = 18, for 2 = √(24/6)
     held = judge([10, 10], [45, 45])
     assert (held.verdict, cell(held)) == ("holds", "ahead on both seeds, +35 (holds)")
 

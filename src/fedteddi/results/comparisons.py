@@ -72,11 +72,13 @@ def faster(
     mine, other = (rounds_to(runs, frame, target, accuracy) for runs in (own, theirs))
     facts = saving(mine, other)
     short = full = f"{where}, {percent(target)}: {facts['ours']} against {facts['theirs']} rounds"
-    if facts[gain] != "–":
-        if not facts[gain].lstrip("≥≤ ").startswith("-"):  # "-31% fewer" would take a second reading
-            short = f"{where}, {percent(target)}: {facts[gain]} {gain}"
-        full += f", {facts['faster']} faster, {facts['fewer rounds']} fewer rounds"
-        full += f", difference {facts['difference (95 %)']}"
+    if facts[gain] != "–" and not facts[gain].lstrip("≥≤ ").startswith(
+        "-"
+    ):  # "-31% fewer" takes a second reading
+        short = f"{where}, {percent(target)}: {facts[gain]} {gain}"
+    told = {"faster": f"{facts['faster']} faster", "fewer rounds": f"{facts['fewer rounds']} fewer rounds"}
+    told["difference (95 %)"] = f"difference {facts['difference (95 %)']}"
+    full += "".join(f", {words}" for fact, words in told.items() if facts[fact] != "–")
     if not mine.censored.any() and not other.censored.any():
         short = full = f"{where}, {percent(target)}: both are there when the frame begins"
     return Finding(verdict_of_rounds(mine, other), short, full)

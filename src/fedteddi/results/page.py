@@ -270,8 +270,9 @@ they count as K rounds, in the means and in the intervals, which say nothing abo
 paper names no level, it is the highest multiple of 5 %, above where the frame starts, that one of the compared rules
 reaches with every seed. Rounds
 count from the frame's start: 0 means that the model which entered the frame was there already. They are known to the
-next evaluation only, so that the deviation of their differences counts as at least what such rounding makes of it
-(the rounds between two evaluations, divided by √6), also where all seeds happen to have the same difference.
+next evaluation only, so a few seeds easily have the same difference, and their deviation then says nothing; by
+convention it counts as at least that of the roundings, taken as independent: √((e² − 1)/6) with e rounds from one
+evaluation to the next.
 Intervals are not corrected for the number of comparisons.
 
 In the tables, *best* and *mean* accuracy are over all evaluations of a frame, that of the model which enters it among

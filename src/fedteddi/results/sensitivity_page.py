@@ -96,11 +96,11 @@ HOW_TO_READ = """\
 of that seed); *mixed* is everything between, ties included; *neither reaches it*: no run of the two rules does. The
 number beside it is the mean difference over the seeds, above zero where FedTeddi is ahead: rounds saved, accuracy, or
 clients a round; ≥ and ≤ mark bounds, where runs never reach the target and count as K rounds. {seeds} cannot judge with
-confidence: the 95 % interval (Student's t) of so few differences is wide, and of rounds at least as wide as their
-rounding to evaluations makes it. Where it decides all the same, *holds* (all of it lies above zero) or *does not hold*
-(no part of it does) stands in brackets; *first* holds if it does against every rival, and does not if it does not
-against one. Intervals are not corrected for the number of comparisons. Of rules that a factor does not concern, the
-baseline's runs stand at every level."""
+confidence: the 95 % interval (Student's t) of so few differences is wide; of rounds, which are known to the
+next evaluation only, it has a least width by convention (docs/metrics.md). Where it decides all the same, *holds* (all
+of it lies above zero) or *does not hold* (no part of it does) stands in brackets; *first* holds if it does against
+every rival, and does not if it does not against one. Intervals are not corrected for the number of comparisons. Of
+rules that a factor does not concern, the baseline's runs stand at every level."""
 
 
 def _in_short(grid: Sensitivity, outcomes: Outcomes) -> list[str]:

@@ -37,6 +37,11 @@ class RoundsTo:
         """The rounds with K standing for those that never got there: a lower bound of what they would need."""
         return np.array([self.in_frame if r is None else r for r in self.rounds], dtype=float)
 
+    @property
+    def rounding_variance(self) -> float:
+        """Of a round that is uniform between two evaluations; 0 (there from the start) and never are not rounded."""
+        return (self.every**2 - 1) / 12 if any(self.rounds) else 0.0
+
     def __str__(self) -> str:
         if self.reached < len(self.rounds):
             return f">{self.in_frame} ({self.reached} of {len(self.rounds)} reached)"
@@ -143,8 +148,11 @@ def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
     mine, other = ours.censored, theirs.censored
     sign = "≥ " if they_miss else "≤ " if we_miss else ""
     known = not (we_miss and they_miss)
-    fewer = f"{sign}{1 - mine.mean() / other.mean():.1%}" if known and other.mean() else "–"
-    faster = f"{sign}{other.mean() / mine.mean() - 1:.1%}" if known and mine.mean() else "–"
+    fewer = f"{sign}{1 - mine.mean() / other.mean():.1%}" if known and other.any() else "–"
+    faster = f"{sign}{other.mean() / mine.mean() - 1:.1%}" if known and mine.any() else "–"
+    # Who is there from the start needs 100 % fewer rounds than anybody, however many these would need.
+    fewer = fewer if mine.any() else fewer.removeprefix(sign)
+    faster = faster if other.any() else faster.removeprefix(sign)
     return {
         "ours": str(ours),
         "theirs": str(theirs),
@@ -157,12 +165,10 @@ def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
 def rounds_interval(ours: RoundsTo, theirs: RoundsTo) -> tuple[float, float, float]:
     """Return the mean of the per-seed differences R' − R and its 95 % interval.
 
-    A round is known to the next evaluation only. If a few seeds happen to have the same difference, that does not make
-    it certain: the deviation counts as at least that of two such roundings, each uniform over `every` rounds. That a
-    target is there from the start, round 0, is exact.
+    A round is known to the next evaluation only, so a few seeds easily have the same difference; their deviation then
+    says nothing. By convention it counts as at least that of the roundings, taken as independent.
     """
-    rounded = ours.censored.any() or theirs.censored.any()
-    least = max(ours.every, theirs.every) / math.sqrt(6) if rounded else 0.0
+    least = math.sqrt(ours.rounding_variance + theirs.rounding_variance)
     return mean_interval(theirs.censored - ours.censored, least)
 
 
