@@ -28,6 +28,7 @@ def test_place_best_other_rule_and_who_is_clearly_ahead_or_behind() -> None:
         "difference (95 %)": "-0.100 [-0.100, -0.100]",
         "clearly ahead of": 1,
         "clearly behind": 1,
+        "not told apart from": "–",
     }
     assert (end["measure"], end["place"], end["best other rule"]) == (
         "at its end",
@@ -68,3 +69,8 @@ def test_the_same_is_neither_ahead_nor_behind() -> None:
     runs = [made_run(rule, seed, [0.4, 0.5 + 0.01 * seed]) for rule in ("ours", "random") for seed in (0, 1)]
     over = standing_table(Study(tuple(runs)), "ours").iloc[0]
     assert (over["place"], over["clearly ahead of"], over["clearly behind"]) == ("1 of 2", 0, 0)
+    assert over["not told apart from"] == "random"
+    third = [made_run("fed-cbs", seed, [0.4, 0.5 + 0.01 * seed]) for seed in (0, 1)]
+    assert standing_table(Study((*runs, *third)), "ours").iloc[0]["not told apart from"] == "any"
+    low = [made_run("fed-cbs", seed, [0.1, 0.2 + 0.01 * seed]) for seed in (0, 1)]
+    assert standing_table(Study((*runs, *low)), "ours").iloc[0]["not told apart from"] == "random"

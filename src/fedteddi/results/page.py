@@ -256,8 +256,9 @@ def _seeds(reproduction: Reproduction, study: Study) -> list[str]:
 
 WITHOUT_A_TARGET = """\
 Where the rule stands among all of them by the mean over the seeds. *Clearly* means that the 95 % interval of the
-per-seed differences lies on one side of zero; the last columns count rules. A frame's end is one evaluation, which
-jumps from round to round. This table is no part of the claim: it was added after the runs."""
+per-seed differences lies on one side of zero; two columns count such rules, and the last names all others. A frame's
+end is one evaluation, which jumps from round to round. This table is no part of the claim: it was added after the
+runs."""
 
 HOW_JUDGED = """\
 A claim is a difference between two rules on the same seeds. It *holds* if the 95 % interval (Student's t) of the

@@ -34,19 +34,21 @@ def standing_table(study: Study, ours: str) -> pd.DataFrame:
 
 
 def _standing(values: dict[str, np.ndarray], ours: str) -> dict[str, object]:
-    """Return a row: our value, place, the best other rule, and from how many a 95 % interval tells us apart."""
+    """Return a row: our value, place, the best other rule, and from whom a 95 % interval tells us apart."""
     mine = values[ours]
     others = {rule: of_seeds for rule, of_seeds in values.items() if rule != ours}
     best = max(others, key=lambda rule: float(others[rule].mean()))
     # "Does not hold" of the one is not "ahead" of the other: they may be the same.
-    ahead = [verdict_of(mine - of_seeds) == "holds" for of_seeds in others.values()]
-    behind = [verdict_of(of_seeds - mine) == "holds" for of_seeds in others.values()]
+    ahead = {rule for rule, of_seeds in others.items() if verdict_of(mine - of_seeds) == "holds"}
+    behind = {rule for rule, of_seeds in others.items() if verdict_of(of_seeds - mine) == "holds"}
+    open_ = [rule for rule in others if rule not in ahead | behind]
     return {
         "seeds": len(mine),
         "ours": spread(mine.tolist()),
         "place": f"{1 + sum(float(o.mean()) > float(mine.mean()) for o in others.values())} of {len(values)}",
         "best other rule": f"{best}, {spread(others[best].tolist())}",
         "difference (95 %)": points(mine - others[best]),
-        "clearly ahead of": sum(ahead),
-        "clearly behind": sum(behind),
+        "clearly ahead of": len(ahead),
+        "clearly behind": len(behind),
+        "not told apart from": "any" if len(open_) == len(others) > 1 else ", ".join(open_) or "–",
     }
