@@ -95,11 +95,12 @@ def test_pretraining_has_a_pace_of_its_own(
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_a_narrow_terminal_cuts_the_words_not_the_bar(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    written = io.StringIO()
+    shown = Console(file=written, width=width, force_terminal=True, color_system=None)
     monkeypatch.setattr("fedteddi.terminal.err", shown)
     with progress_bar() as bar:
         bar.add_task("a rule with a long name, " * 4 + "the end", total=12, completed=4)
-    line = next(line for line in reversed(shown.file.getvalue().splitlines()) if "rule" in line)  # type: ignore[attr-defined]
+    line = next(line for line in reversed(written.getvalue().splitlines()) if "rule" in line)
     assert re.search(r"━+.* 4/12 .*a rule with", line)
     assert ("the end" in line, "…" in line) == (width == 200, width < 200)
 

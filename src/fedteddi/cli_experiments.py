@@ -1,24 +1,20 @@
 """The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
 
-from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from fedteddi.cli_data import DataDir
-from fedteddi.cli_pages import name_unfinished
+from fedteddi.cli_endings import all_failed, name_unfinished, say_end, say_failed, say_idle, say_where
 from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError, nearest_hint
 from fedteddi.process_age import process_age_s
 from fedteddi.schedulers.registry import built_in, named_rule
 from fedteddi.settings import Settings, load_experiment, override
 from fedteddi.terminal import out, print_table, say
-
-if TYPE_CHECKING:
-    from fedteddi.results.runs import RunRecord, Study
 
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10, cifar100) or a .toml file.")
@@ -115,12 +111,12 @@ def run(
             device=device,
             out=folder,
             resume=resume,
-            time_limit_s=time_left(time_limit),
+            time_limit_s=seconds_left(time_limit),
             watch=watch,
             data_dir=data_dir,
         )
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
-    _say_idle([record])
+    say_idle([record])
     say_where(folder, record.finished)
 
 
@@ -161,7 +157,7 @@ def compare(
             device=device,
             out=folder,
             resume=resume,
-            time_limit_s=time_left(time_limit),
+            time_limit_s=seconds_left(time_limit),
             watch=watch,
             data_dir=data_dir,
             ray=ray,
@@ -205,7 +201,7 @@ def report(
             print_table(table)
     name_unfinished(made.unfinished)
     say_failed(study)
-    _say_idle(study.runs)
+    say_idle(study.runs)
     if made.warning:
         say("warning", made.warning)
     pictures = [file for file in made.files if file.suffix == ".png"]
@@ -264,45 +260,6 @@ def _settings(experiment: str, rounds: int | None, changes: list[str] | None) ->
     return override(settings, changes or [])
 
 
-def time_left(time_limit_s: float | None) -> float | None:
+def seconds_left(time_limit_s: float | None) -> float | None:
     """Return what is left of a time limit that counts from the process's start."""
     return None if time_limit_s is None else max(0.0, time_limit_s - process_age_s())
-
-
-def say_failed(study: "Study") -> None:
-    """Name the runs that failed, and why."""
-    for title, failure in study.failures.items():
-        say("warning", f"{title} failed, and is left out: {failure.cause}, and choose another --out")
-
-
-def all_failed(study: "Study") -> bool:
-    """Say whether there is nothing left to report on."""
-    return len(study.failures) == len(study.runs)
-
-
-def say_end(study: "Study", folder: Path) -> None:
-    """Say where the records are, if any run is left; failures make the exit code 1."""
-    if not all_failed(study):
-        say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
-    if study.failures:
-        raise typer.Exit(1)
-
-
-def _say_idle(runs: Sequence["RunRecord"]) -> None:
-    """Name the runs in which nobody ever uploaded: nothing was learnt there, though every table is full."""
-    played = {run.title: [r for r in run.records if r["round"]] for run in runs}
-    idle = [title for title, rounds in played.items() if rounds and not any(r["clients"] for r in rounds)]
-    if idle:
-        remedy = "raise radio.deadline_s or radio.total_hz if nobody can upload in time"
-        say("warning", f"nobody was ever scheduled by {'; '.join(idle)}: {remedy}")
-
-
-def say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
-    """Say where the records are, and how to go on."""
-    if finished:
-        out.print(f"{done} are done; records in {folder}", soft_wrap=True)
-    else:
-        out.print(
-            f"stopped in time; continue with the same command and --resume (records in {folder})",
-            soft_wrap=True,
-        )

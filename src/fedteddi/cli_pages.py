@@ -38,9 +38,3 @@ def show_page(page: "Page", columns: list[str] | None = None) -> None:
         say("warning", page.warning)
     pictures = [file for file in page.files if file.suffix == ".png"]
     out.print(f"\n{page.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
-
-
-def name_unfinished(names: list[str]) -> None:
-    """Name the runs that a report leaves out because they can still go on."""
-    for name in names:
-        say("warning", f"{name} is not finished, and left out: continue it with --resume")

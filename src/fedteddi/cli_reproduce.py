@@ -6,18 +6,16 @@ from typing import Annotated
 import typer
 
 from fedteddi.cli_data import DataDir
+from fedteddi.cli_endings import all_failed, name_unfinished, say_end, say_failed
 from fedteddi.cli_experiments import (
     Changes,
     Device,
     Resume,
     TimeLimit,
-    all_failed,
     parse_seeds,
-    say_end,
-    say_failed,
-    time_left,
+    seconds_left,
 )
-from fedteddi.cli_pages import FromSummaries, Summarise, name_unfinished, one_of, show_page
+from fedteddi.cli_pages import FromSummaries, Summarise, one_of, show_page
 from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError
 
@@ -102,7 +100,7 @@ def reproduce(
             quick=quick,
             changes=changes or [],
             resume=resume,
-            time_limit_s=time_left(time_limit),
+            time_limit_s=seconds_left(time_limit),
             watch=watch,
             device=device,
             data_dir=data_dir,

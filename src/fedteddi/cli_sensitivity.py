@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedteddi.cli_data import DataDir
+from fedteddi.cli_endings import name_unfinished, say_where
 from fedteddi.cli_experiments import (
     Changes,
     Device,
     Resume,
     TimeLimit,
     parse_seeds,
-    say_where,
-    time_left,
+    seconds_left,
 )
-from fedteddi.cli_pages import FromSummaries, Summarise, name_unfinished, one_of, show_page
+from fedteddi.cli_pages import FromSummaries, Summarise, one_of, show_page
 from fedteddi.cli_progress import watching
 from fedteddi.terminal import say
 
@@ -94,7 +94,7 @@ def sensitivity(
             seeds=None if seeds is None else parse_seeds(seeds),
             changes=changes or [],
             resume=resume,
-            time_limit_s=time_left(time_limit),
+            time_limit_s=seconds_left(time_limit),
             watch=watch,
             device=device,
             data_dir=data_dir,

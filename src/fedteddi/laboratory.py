@@ -16,7 +16,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import Probe
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
-from fedteddi.pretrained import Pretrained, Tell
+from fedteddi.pretrained import OnPretraining, Pretrained
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.record import round_record
@@ -94,7 +94,7 @@ class Laboratory:
         )
         return torch.cat([p.detach().reshape(-1) for p in made.parameters()])
 
-    def advance(self, runs: list[Run], tell: Tell | None = None) -> None:
+    def advance(self, runs: list[Run], tell: OnPretraining | None = None) -> None:
         """Take every run one step further: into its next frame, or through its next round.
 
         A run that diverges is marked as failed, and the others go on; nobody can advance it any more. `tell` hears how
@@ -153,7 +153,7 @@ class Laboratory:
         except DivergedError as error:  # the others go on
             facts[place] = error
 
-    def _enter(self, runs: list[Run], tell: Tell | None) -> None:
+    def _enter(self, runs: list[Run], tell: OnPretraining | None) -> None:
         """Start a frame: judge the model it begins with (k = 0)."""
         fresh = [run for run in runs if not run.records]
         for run, weights in zip(fresh, self.pretrained.weights(fresh, tell), strict=True):

@@ -45,7 +45,7 @@ class Pretraining:
         return -(-self.step * self.epochs // self.steps)
 
 
-Tell = Callable[[Pretraining], None]
+OnPretraining = Callable[[Pretraining], None]
 
 
 class Pretrained:
@@ -55,7 +55,7 @@ class Pretrained:
         self.engine, self.data = engine, data
         self._weights: dict[str, Tensor] = {}
 
-    def weights(self, runs: list[Run], tell: Tell | None = None) -> list[Tensor]:
+    def weights(self, runs: list[Run], tell: OnPretraining | None = None) -> list[Tensor]:
         """Return every run's first model: trained centrally on frame 0's data if it asks for it.
 
         One after the other: on a GPU a model would else depend, by rounding that training magnifies, on which others
@@ -75,7 +75,7 @@ class Pretrained:
             self._weights[name] if name else run.state.weights for name, run in zip(names, runs, strict=True)
         ]
 
-    def _trained(self, run: Run, tell: Tell | None) -> Tensor:
+    def _trained(self, run: Run, tell: OnPretraining | None) -> Tensor:
         settings, seed = run.settings.training, run.settings.seed
         job = pretraining_job(run.state.weights, _pooled_samples(run.plan), settings, seed)
         steps = len(job.samples)

@@ -72,9 +72,8 @@ def faster(
     mine, other = (rounds_to(runs, frame, target, accuracy) for runs in (own, theirs))
     facts = saving(mine, other)
     short = full = f"{where}, {percent(target)}: {facts['ours']} against {facts['theirs']} rounds"
-    if facts[gain] != "–" and not facts[gain].lstrip("≥≤ ").startswith(
-        "-"
-    ):  # "-31% fewer" takes a second reading
+    slower = facts[gain].lstrip("≥≤ ").startswith("-")  # "-31% fewer" would take a second reading
+    if facts[gain] != "–" and not slower:
         short = f"{where}, {percent(target)}: {facts[gain]} {gain}"
     told = {"faster": f"{facts['faster']} faster", "fewer rounds": f"{facts['fewer rounds']} fewer rounds"}
     told["difference (95 %)"] = f"difference {facts['difference (95 %)']}"

@@ -148,9 +148,8 @@ def _tables(reproduction: Reproduction, study: Study) -> dict[str, pd.DataFrame]
     if reproduction.ours != OURS:
         found["cells"] = cells_table(cells(study, reproduction.ours, reproduction.targets))
         found["standing"] = standing_table(study, reproduction.ours)
-        found = {
-            title: table for title, table in found.items() if len(table)
-        }  # without a rival there is none
+        # Without a rival there is none.
+        found = {title: table for title, table in found.items() if len(table)}
     for frame in study.frames:
         found[f"accuracy-frame{frame}"] = tables.summary(study, frame)
         found[f"rounds-frame{frame}"] = tables.rounds_table(study, frame, reproduction.targets)

@@ -148,17 +148,18 @@ def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
     mine, other = ours.censored, theirs.censored
     sign = "≥ " if they_miss else "≤ " if we_miss else ""
     known = not (we_miss and they_miss)
-    fewer = f"{sign}{1 - mine.mean() / other.mean():.1%}" if known and other.any() else "–"
-    faster = f"{sign}{other.mean() / mine.mean() - 1:.1%}" if known and mine.any() else "–"
-    # Who is there from the start needs 100 % fewer rounds than anybody, however many these would need.
-    fewer = fewer if mine.any() else fewer.removeprefix(sign)
-    faster = faster if other.any() else faster.removeprefix(sign)
+    fewer = faster = "–"
+    # No bound where one is there from the start: 100 % fewer rounds than anybody, however many these would need.
+    if known and other.any():
+        fewer = f"{sign if mine.any() else ''}{1 - mine.mean() / other.mean():.1%}"
+    if known and mine.any():
+        faster = f"{sign if other.any() else ''}{other.mean() / mine.mean() - 1:.1%}"
     return {
         "ours": str(ours),
         "theirs": str(theirs),
         "fewer rounds": fewer,
         "faster": faster,
-        "difference (95 %)": "–" if we_miss and they_miss else sign + _shown(rounds_interval(ours, theirs)),
+        "difference (95 %)": sign + _shown(rounds_interval(ours, theirs)) if known else "–",
     }
 
 
