@@ -5,7 +5,12 @@ import pytest
 
 from fedteddi.results.claims import Faster, First, SmallerLateDrop
 from fedteddi.results.comparisons import late_drop, reached_levels
-from fedteddi.results.figures import accuracy_over_frames, rounds_to_levels_by_frame, scheduled_clients
+from fedteddi.results.figures import (
+    accuracy_over_frames,
+    rounds_to_levels,
+    rounds_to_levels_by_frame,
+    scheduled_clients,
+)
 from fedteddi.results.page import command
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.studies import CIFAR100
@@ -179,10 +184,40 @@ def test_lines_end_with_their_frame() -> None:
     assert {text.get_text() for text in ax.texts} == {"frame 1", "frame 2"}
     assert scheduled_clients(study, 2).axes[0].get_title().startswith("frame 2, ")
     (first, *_) = rounds_to_levels_by_frame(Study(tuple(runs("fedteddi", [None], [10])))).axes
-    assert [text.get_text() for text in first.texts] == [
-        "no level above the start\nis reached with every seed"
-    ]
+    assert [text.get_text() for text in first.texts] == ["no level above the start\nis reached"]
     assert (len(first.get_xticks()), len(first.get_yticks())) == (0, 0)
+
+
+def test_levels_that_not_every_seed_learns_are_drawn_pale() -> None:
+    """One seed goes from 0.40 to 0.43 after 10 rounds, the other from 0.412 to 0.442 after 20, of 50 rounds.
+
+    So 0.41 is there from the start with one of them, which counts as 0, and 0.44 is never reached by the other: 50.
+    """
+    curves = [jump(10, 0.40, 0.43), jump(20, 0.412, 0.442)]
+    study = Study(tuple(made_frames("fedteddi", seed, [curve]) for seed, curve in enumerate(curves)))
+    figure = rounds_to_levels(study, 1)
+    full, pale = figure.axes[0].get_lines()
+    np.testing.assert_allclose(full.get_xydata(), [(0.42, 15), (0.43, 15)])
+    np.testing.assert_allclose(pale.get_xydata(), [(0.41, 5), (0.42, 15), (0.43, 15), (0.44, 35)])
+    assert full.get_alpha() is None
+    assert pale.get_alpha() < 1
+    assert pale.get_color() == full.get_color()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fedteddi"]
+    assert legend.get_title().get_text().startswith("pale: seeds that are there from the start count as 0")
+
+
+def test_a_rule_that_no_seed_learns_in_full_has_its_full_line_in_the_legend() -> None:
+    study = Study(tuple(runs("my-rule", [None, 10], [None, 20])))
+    figure = rounds_to_levels_by_frame(study)
+    full, pale = figure.axes[0].get_lines()
+    assert len(full.get_xdata()) == 0
+    assert set(pale.get_ydata()) == {(50 + 10) / 2}
+    assert {line.get_color() for ax in figure.axes for line in ax.get_lines()} == {full.get_color()}
+    (legend,) = figure.legends
+    assert legend.get_lines()[0].get_alpha() is None
+    reached = Study(tuple(runs("fedteddi", [10], [10])))
+    assert rounds_to_levels_by_frame(reached).legends[0].get_title().get_text() == ""
 
 
 def test_the_legend_has_the_order_of_the_rules_even_if_the_first_panel_lacks_some() -> None:

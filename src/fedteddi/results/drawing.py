@@ -56,14 +56,11 @@ def panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
 
 def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
     """Draw the mean over seeds of y [seeds, points], the deviation shaded."""
-    rule, varied, _ = scheduler.partition("-search-")  # the same rule with another search: its colour, dotted
     mean = y.mean(axis=0)
     (drawn,) = ax.plot(
         x,
         mean,
-        color=COLOURS.get(rule) or _colour_of_another(ax, scheduler),
-        label=scheduler,
-        linestyle="--" if scheduler in REFERENCES else ":" if varied else "-",
+        **_stroke(ax, scheduler),
         linewidth=2.0 if scheduler in BOLD else 1.3,
         marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
         markersize=3.5,
@@ -77,6 +74,30 @@ def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
         )
 
 
+def pale_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
+    """Draw y [points], which says less than a full line would; the legend has the full one."""
+    stroke = _stroke(ax, scheduler) | {"label": f"_{scheduler}, pale"}
+    ax.plot(
+        x,
+        y,
+        **stroke,
+        linewidth=1.4 if scheduler in BOLD else 0.9,
+        alpha=0.5,
+        marker="." if len(x) == 1 else None,
+        zorder=1.5,
+    )
+
+
+def _stroke(ax: Axes, scheduler: str) -> dict[str, Any]:
+    """Return by what a rule's lines are known: the same rule with another search has its colour, dotted."""
+    rule, varied, _ = scheduler.partition("-search-")
+    return {
+        "label": scheduler,
+        "color": COLOURS.get(rule) or _colour_of_another(ax, scheduler),
+        "linestyle": "--" if scheduler in REFERENCES else ":" if varied else "-",
+    }
+
+
 def _colour_of_another(ax: Axes, scheduler: str) -> str:
     """Return the colour of a rule that has none of its own: the same in all panels of a figure."""
     figure = ax.get_figure(root=True)
@@ -84,14 +105,20 @@ def _colour_of_another(ax: Axes, scheduler: str) -> str:
         str(drawn.get_label()): str(drawn.get_color())
         for panel in (figure.axes if figure else [ax])
         for drawn in panel.get_lines()
-        if str(drawn.get_label()).partition("-search-")[0] not in COLOURS
+        if not str(drawn.get_label()).startswith("_")  # pale, or no rule's
+        and str(drawn.get_label()).partition("-search-")[0] not in COLOURS
     }
     palette = list(COLOURS.values())[2:]
     return others.get(scheduler, palette[len(others) % len(palette)])
 
 
-def finished(figure: Figure, axes: list[list[Axes]], rules: Sequence[str] = ()) -> Figure:
-    """Add what all figures have: a grid, and one legend, in the order of `rules` where panels lack some of them."""
+def finished(
+    figure: Figure, axes: list[list[Axes]], rules: Sequence[str] = (), note: str | None = None
+) -> Figure:
+    """Add what all figures have: a grid, and one legend, in the order of `rules` where panels lack some of them.
+
+    `note` stands above the legend.
+    """
     for row in axes:
         for ax in row:
             ax.grid(alpha=0.25)
@@ -112,6 +139,8 @@ def finished(figure: Figure, axes: list[list[Axes]], rules: Sequence[str] = ()) 
             loc="outside lower center",
             ncols=min(len(labels), fitting),
             frameon=False,
+            title=note,
+            title_fontsize="small",
         )
     return figure
 

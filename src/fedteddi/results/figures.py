@@ -8,11 +8,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from fedteddi.results.drawing import finished, line, panels, whole_numbers
+from fedteddi.results.drawing import finished, line, pale_line, panels, whole_numbers
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import groups, rounds_to
 
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
+PALE = "pale: seeds that are there from the start count as 0 rounds, those that never get there as the whole frame"
 
 
 def accuracy_over_rounds(study: Study, frame: int) -> Figure:
@@ -56,11 +57,11 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
 
 
 def rounds_to_levels(study: Study, frame: int) -> Figure:
-    """Figure 5: rounds needed for each accuracy level, drawn as far as every seed reaches it."""
+    """Figure 5: rounds needed for each accuracy level; pale where not every seed gets there, or has to."""
     figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         _levels(ax, study, frame, accuracy, deadline_s)
-    return finished(figure, axes, study.schedulers)
+    return finished(figure, axes, study.schedulers, PALE if _has_pale_lines(figure) else None)
 
 
 def rounds_to_levels_by_frame(study: Study) -> Figure:
@@ -71,7 +72,7 @@ def rounds_to_levels_by_frame(study: Study) -> Figure:
         for frame, ax in zip(study.frames, row, strict=True):
             _levels(ax, study, frame, accuracy, deadline_s)
             ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
-    return finished(figure, axes, study.schedulers)
+    return finished(figure, axes, study.schedulers, PALE if _has_pale_lines(figure) else None)
 
 
 def accuracy_over_frames(study: Study) -> Figure:
@@ -165,19 +166,25 @@ def _boundaries(ax: Axes, starts: list[int]) -> None:
 
 
 def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: float) -> None:
-    """Draw the rounds of a frame that each rule needs for each accuracy level."""
+    """Draw the rounds of a frame that each rule needs for each accuracy level.
+
+    In full where every seed has to learn and gets there; pale where some are there from the start or never get there.
+    """
     for scheduler, runs in _at(study, deadline_s):
-        first = max(run.evaluated(frame)[0][accuracy] for run in runs)
-        best = max(max(_accuracies([run], frame, accuracy)[0]) for run in runs)
-        levels = [level for level in np.arange(5, 100) / 100 if first < level <= best]
+        reached = _accuracies(runs, frame, accuracy)
+        levels = [level for level in np.arange(5, 100) / 100 if reached[:, 0].min() < level <= reached.max()]
         found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
-        kept = [(level, f) for level, f in zip(levels, found, strict=True) if f.reached == len(runs)]
-        if kept:
-            line(ax, scheduler, np.array([k[0] for k in kept]), np.array([k[1].censored for k in kept]).T)
+        if not found:
+            continue
+        x, rounds = np.array(levels), np.array([f.censored for f in found]).T
+        learned = np.array([all(f.rounds) for f in found])  # by all seeds: neither 0 nor None
+        line(ax, scheduler, x[learned], rounds[:, learned])  # even if it has no point: for the legend
+        if not learned.all():
+            pale_line(ax, scheduler, x, rounds.mean(axis=0))
     ax.set_xlabel(f"{accuracy} test accuracy")
     ax.set_ylabel(f"rounds of frame {frame}")
     if not ax.get_lines():
-        why = "no level above the start\nis reached with every seed"
+        why = "no level above the start\nis reached"
         ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center")
         ax.set_xticks([])
         ax.set_yticks([])
@@ -189,6 +196,10 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
     ax.xaxis.set_major_locator(
         MultipleLocator(0.01) if by_percent else MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
     )
+
+
+def _has_pale_lines(figure: Figure) -> bool:
+    return any(drawn.get_alpha() is not None for ax in figure.axes for drawn in ax.get_lines())
 
 
 def _at(study: Study, deadline_s: float) -> list[tuple[str, list[RunRecord]]]:
