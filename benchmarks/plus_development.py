@@ -12,7 +12,7 @@ from pathlib import Path
 from fedteddi.results.cells import cells, cells_in_short, cells_table
 from fedteddi.results.page import ordered, put_between_marks
 from fedteddi.results.runs import Study
-from fedteddi.results.summary import read_summaries
+from fedteddi.results.summary_files import read_summaries
 from fedteddi.results.tables import markdown
 from fedteddi.studies import CIFAR10, PLUS, PLUS_ABLATION
 

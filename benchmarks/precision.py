@@ -26,7 +26,8 @@ from fedteddi.results.comparisons import by_seed, mean_over_frame, points
 from fedteddi.results.page import ordered
 from fedteddi.results.page_parts import how_run
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord
-from fedteddi.results.summary import Summaries, read_summaries, shared_settings
+from fedteddi.results.summary import Summaries, shared_settings
+from fedteddi.results.summary_files import read_summaries
 from fedteddi.studies import CIFAR10
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedteddi import Settings
-from fedteddi.results.summary import Summaries, Summarised, write_summaries
+from fedteddi.results.summary import Summaries, Summarised
+from fedteddi.results.summary_files import write_summaries
 from made_study import made_run
 
 ROOT = Path(__file__).parents[1]

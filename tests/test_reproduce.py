@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,12 @@ from fedteddi import InputError, read_study
 from fedteddi.reproduce import page_of_summaries, paper_settings, reproduce, summarise
 from fedteddi.results import tables
 from fedteddi.results.figures import accuracy_over_rounds
+from fedteddi.results.folder import Failure
 from fedteddi.results.page import ordered, put_between_marks, readme_table, write_page
 from fedteddi.results.page_parts import changes
 from fedteddi.results.runs import RunRecord, Study
-from fedteddi.results.summary import (
-    Summaries,
-    Summarised,
-    from_folder,
-    merged,
-    read_summaries,
-    write_summaries,
-)
+from fedteddi.results.summary import Summaries, Summarised, from_folder, merged
+from fedteddi.results.summary_files import read_summaries, write_summaries, write_summary
 from fedteddi.studies import CIFAR10, REPRODUCTIONS
 from made_study import made_run
 
@@ -128,6 +124,11 @@ def test_runs_that_fail_are_named_and_nobody_is_told_to_resume_them(cli: Cli) ->
     assert done.err.count("failed, and is left out") == 2
     assert "is not finished" not in done.err
     assert "are done" not in done.out
+    kept = cli("reproduce", "cifar10", "--out", "burst", "--summarise", "kept")
+    assert kept.code == 2
+    assert "every run failed: " in kept.err
+    assert "lower training.learning_rate" in kept.err
+    assert len(read_summaries(Path("kept")).failed) == 2
 
 
 def test_quick_says_so_on_every_page_and_picture(cli: Cli) -> None:
@@ -238,6 +239,64 @@ def test_what_does_not_belong_together_is_not_merged() -> None:
     stronger = made_run("everyone", 1, [0.5, 0.8], base=unlimited.changed(radio__power_dbm=30.0))
     with pytest.raises(InputError, match=r"another study \(radio.power_dbm was 23.0, now 30.0\)"):
         merged(in_short(bound), in_short(stronger))
+
+
+def diverged(rule: str, seed: int, cause: str = "its loss is not finite") -> RunRecord:
+    """A run as it is kept of one that ended in round 3 of frame 1."""
+    return replace(made_run(rule, seed, [0.5, 0.6]), records=(), finished=False, failure=Failure(1, 3, cause))
+
+
+def test_runs_that_diverged_are_kept_as_such_and_named_on_the_page() -> None:
+    """Of random seed 1 is missing, and the page says why; a rule of which all runs failed has a file as well."""
+    whole = in_short(made_run("fedteddi", 0, [0.5, 0.6]), made_run("fedteddi", 1, [0.5, 0.6]))
+    part = in_short(made_run("random", 0, [0.5, 0.55]))
+    failed = (diverged("fed-cbs", 0), diverged("random", 1))
+    both = merged(whole, replace(part, failed=failed))
+    files = write_summaries(both, Path("kept"))
+    assert [file.name for file in files] == ["fed-cbs.jsonl.gz", "fedteddi.jsonl.gz", "random.jsonl.gz"]
+    back = read_summaries(Path("kept"))
+    assert [(run.title, run.failure) for run in back.failed] == [
+        ("fed-cbs at 1.2 s, seed 0", Failure(1, 3, "its loss is not finite")),
+        ("random at 1.2 s, seed 1", Failure(1, 3, "its loss is not finite")),
+    ]
+    assert len(back.runs) == 3
+    assert [file.read_bytes() for file in write_summaries(back, Path("again"))] == [
+        file.read_bytes() for file in files
+    ]
+    Path("README.md").write_text("<!-- results of cifar10 begins -->\n<!-- results of cifar10 ends -->\n")
+    page = page_of_summaries(CIFAR10, Path("kept"), readme=Path("README.md")).files[0].read_text()
+    told = (
+        "**Failed,** and left out of all that follows: fed-cbs at 1.2 s, seed 0: its loss is not finite;"
+        " random at 1.2 s, seed 1: its loss is not finite.\n"
+    )
+    assert told in page
+    assert told in Path("README.md").read_text()
+    assert "3 finished runs" in page
+    assert "Failed" not in page_of_summaries(CIFAR10, _written(whole)).files[0].read_text()
+
+
+def _written(summaries: Summaries) -> Path:
+    write_summaries(summaries, Path("whole"))
+    return Path("whole")
+
+
+def test_a_run_that_diverged_has_no_second_outcome() -> None:
+    failed = Summaries("cifar10", (), (diverged("random", 0),))
+    assert len(merged(failed, failed).failed) == 1
+    finished = in_short(made_run("random", 0, [0.5, 0.6]))
+    again = Summaries("cifar10", (), (diverged("random", 0, "it diverged elsewhere"),))
+    for one, other in ((failed, finished), (finished, failed), (failed, again)):
+        with pytest.raises(InputError, match=r"random .* seed 0 is there already with another outcome"):
+            merged(one, other)
+    write_summaries(failed, Path("kept"))
+    write_summary(finished, Path("kept/other.jsonl.gz"))
+    with pytest.raises(InputError, match=r"random .* is in kept.other.* and in kept.random.*: remove one"):
+        read_summaries(Path("kept"))
+    stranger = replace(
+        diverged("random", 0), settings=diverged("random", 0).settings.changed(training__momentum=0.1)
+    )
+    with pytest.raises(InputError, match=r"another study \(training.momentum was 0.5, now 0.1\)"):
+        merged(in_short(made_run("fedteddi", 0, [0.5, 0.6])), Summaries("cifar10", (), (stranger,)))
 
 
 def without_accuracy(line: bytes) -> bytes:

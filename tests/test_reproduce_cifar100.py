@@ -13,7 +13,8 @@ from fedteddi.experiment import Progress
 from fedteddi.reproduce import page_of_summaries, paper_settings, reproduce, summarise
 from fedteddi.results.page import write_page
 from fedteddi.results.runs import RunRecord
-from fedteddi.results.summary import Summaries, Summarised, merged, read_summaries, write_summaries
+from fedteddi.results.summary import Summaries, Summarised, merged
+from fedteddi.results.summary_files import read_summaries, write_summaries
 from fedteddi.studies import CIFAR10, CIFAR100
 from made_study import made_frames
 

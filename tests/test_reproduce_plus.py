@@ -9,7 +9,8 @@ import pytest
 from cli_runner import Outcome
 from fedteddi.reproduce import paper_settings
 from fedteddi.results.reproduction import Reproduction
-from fedteddi.results.summary import Summaries, Summarised, write_summaries
+from fedteddi.results.summary import Summaries, Summarised
+from fedteddi.results.summary_files import write_summaries
 from fedteddi.schedulers.registry import built_in, named_rule, option_defaults
 from fedteddi.studies import CIFAR10, CIFAR100, PLUS, PLUS_ABLATION, PLUS_CIFAR10, PLUS_CIFAR100, PLUS_FASHION
 from made_study import made_frames, made_run

@@ -13,8 +13,10 @@ from cli_runner import Outcome as Done
 from fedteddi import InputError, make_scheduler
 from fedteddi.experiment import play
 from fedteddi.reproduce import paper_settings
+from fedteddi.results.folder import Failure
 from fedteddi.results.sensitivity_grid import BASELINE, Level, Sensitivity
-from fedteddi.results.summary import Summaries, read_summary, write_summary
+from fedteddi.results.summary import Summaries
+from fedteddi.results.summary_files import read_summary, write_summary
 from fedteddi.sensitivity import (
     find_sensitivity,
     grid_settings,
@@ -297,6 +299,16 @@ def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
     page = page_of_summaries(CIFAR10_QUICK, Path("kept")).files[0].read_text()
     assert "**Different starts.**" in page
     assert "fedteddi at search = exact: seed 0 (0.123, others" in page
+
+    # And so is one that diverged: its level is as if it had not been run.
+    failed = replace(one.run, records=(), finished=False, failure=Failure(1, 2, "it diverged"))
+    write_summary(Summaries(CIFAR10_QUICK.name, (), (failed,)), Path("kept/search-exact.jsonl.gz"))
+    page = page_of_summaries(CIFAR10_QUICK, Path("kept")).files[0].read_text()
+    assert (
+        "**Failed,** and left out of all that follows: fedteddi at 1.2 s, seed 0, at search = exact: it diverged."
+        in page
+    )
+    assert "- search = exact was not run." in page
 
 
 def test_rules_that_do_not_look_at_k_begin_alike() -> None:

@@ -11,7 +11,8 @@ from fedteddi.results.page import ordered, put_between_marks, readme_table, writ
 from fedteddi.results.page_parts import Page
 from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import Study
-from fedteddi.results.summary import from_folder, merged, read_summaries, write_summaries
+from fedteddi.results.summary import from_folder, merged
+from fedteddi.results.summary_files import read_summaries, write_summaries
 from fedteddi.settings import Settings, load_experiment, override
 from fedteddi.studies import REPRODUCTIONS
 
@@ -75,7 +76,7 @@ def page_of_runs(study: Reproduction, runs: Path) -> tuple[Page, list[str]]:
 def summarise(study: Reproduction, runs: Path, folder: Path) -> list[str]:
     """Add every finished run in a folder of runs to a folder of summaries; return the names of the unfinished."""
     summaries, unfinished = from_folder(study.name, runs)
-    if not summaries.runs:
+    if not summaries.runs and not summaries.failed:
         raise InputError(f"{runs} holds no run that has come to its end: finish one with --resume")
     if any(folder.glob("*.jsonl.gz")):
         summaries = merged(read_summaries(folder), summaries)
@@ -98,7 +99,7 @@ def page_of_summaries(
     )
     page = write_page(study, summaries, paper_settings(study), into or folder.parent, name, source)
     if readme is not None:
-        short = readme_table(study, ordered(study, summaries.study))
+        short = readme_table(study, ordered(study, summaries.study), summaries.failed)
         try:
             text = put_between_marks(readme.read_text(encoding="utf-8"), f"results of {study.name}", short)
             readme.write_text(text, encoding="utf-8")

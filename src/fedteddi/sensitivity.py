@@ -12,7 +12,8 @@ from fedteddi.results.page_parts import Page
 from fedteddi.results.runs import RunRecord
 from fedteddi.results.sensitivity_grid import BASELINE, Level, Played, Sensitivity
 from fedteddi.results.sensitivity_page import write_page
-from fedteddi.results.summary import Summaries, from_folder, merged, read_summary, write_summary
+from fedteddi.results.summary import Summaries, from_folder, merged
+from fedteddi.results.summary_files import read_summary, write_summary
 from fedteddi.sensitivity_factors import SENSITIVITIES
 from fedteddi.settings import Settings, override
 
@@ -144,7 +145,7 @@ def read_runs(grid: Sensitivity, runs: Path) -> tuple[Played, list[str]]:
             unfinished += [f"{key}/{name}" for name in names]
     if not any(summaries.runs for summaries in found.values()):
         raise InputError(f"{runs} holds no run that has come to its end: finish one with --resume")
-    return Played(grid, {key: own for key, own in found.items() if own.runs}), unfinished
+    return Played(grid, {key: own for key, own in found.items() if own.runs or own.failed}), unfinished
 
 
 def page_of_runs(grid: Sensitivity, runs: Path) -> tuple[Page, list[str]]:

@@ -3,6 +3,7 @@
 Everything on it is computed from summaries: the same summaries give the same page and the same CSV files, to the byte.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -13,9 +14,9 @@ from fedteddi.results import figures, tables
 from fedteddi.results.cells import cells, cells_table, short_cells_table
 from fedteddi.results.claims import OURS, Judged
 from fedteddi.results.comparisons import by_seed
-from fedteddi.results.page_parts import QUICK, Page, changes, how_run, plain, save_page, shorter
+from fedteddi.results.page_parts import QUICK, Page, changes, failures, how_run, plain, save_page, shorter
 from fedteddi.results.reproduction import Reproduction
-from fedteddi.results.runs import REFERENCES, Study
+from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.results.standing import standing_table
 from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.results.summary import Summaries
@@ -33,7 +34,12 @@ def write_page(
     """
     study = ordered(reproduction, summaries.study)
     if not study.runs:
-        raise InputError("no run has come to its end yet: finish one with --resume")
+        causes = [run.failure.cause for run in summaries.failed if run.failure is not None]
+        raise InputError(
+            f"every run failed: {causes[0]}"
+            if causes
+            else "no run has come to its end yet: finish one with --resume"
+        )
     changed = changes(study, paper)
     mark = QUICK if shorter(changed) else ""
     claims = claims_table(reproduction, study)
@@ -60,7 +66,7 @@ def claims_table(reproduction: Reproduction, study: Study) -> pd.DataFrame:
     )
 
 
-def readme_table(reproduction: Reproduction, study: Study) -> str:
+def readme_table(reproduction: Reproduction, study: Study, failed: Iterable[RunRecord] = ()) -> str:
     """Return the claims in short, as Markdown for the README: a row per claim with both accuracies; then the cells."""
     rows: dict[str, list[Judged]] = {}
     for row in reproduction.judged(study):
@@ -84,7 +90,7 @@ def readme_table(reproduction: Reproduction, study: Study) -> str:
     if reproduction.ours != OURS:
         own = short_cells_table(cells(study, reproduction.ours, reproduction.targets))
         short += f"\n\n{tables.markdown(own)}" if len(own) else ""
-    notes = [_seeds_in_short(reproduction, study), *paragraph(_starts(study))]
+    notes = [_seeds_in_short(reproduction, study), *_failures(failed), *paragraph(_starts(study))]
     return "\n\n".join([short, *(note for note in notes if note)])
 
 
@@ -98,6 +104,10 @@ def _seeds_in_short(reproduction: Reproduction, study: Study) -> str:
     groups = sorted(by_seeds.items(), key=lambda group: (group[0] == NO_SEEDS, -len(group[1])))
     others = [f"; of {', '.join(rules)}: {seeds}" for seeds, rules in groups[1:]]
     return f"Seeds run, of {', '.join(map(str, reproduction.seeds))}: {groups[0][0]}{''.join(others)}."
+
+
+def _failures(failed: Iterable[RunRecord]) -> list[str]:
+    return failures((run.title, run) for run in failed)
 
 
 def _starts(study: Study) -> str:
@@ -202,7 +212,7 @@ def _text(
         "",
     ]
     lines += _seeds(reproduction, summaries.study)
-    lines += paragraph(_starts(summaries.study))
+    lines += [*_failures(summaries.failed), *paragraph(_starts(summaries.study))]
     if changed:
         lines += ["Settings that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]

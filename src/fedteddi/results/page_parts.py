@@ -1,5 +1,6 @@
 """What every page about many runs is made of: files on a disk, how it differs from the paper, how it was run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from fedteddi.errors import InputError
 from fedteddi.results import tables
 from fedteddi.results.drawing import save
 from fedteddi.results.folder import differences
-from fedteddi.results.runs import REFERENCES, Study
+from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.results.summary import VARIANT, Summaries, Summarised
 from fedteddi.settings import Settings
 
@@ -70,6 +71,12 @@ def shorter(changed: dict[str, tuple[object, object]]) -> bool:
 
     fewer = any(total(changed[key][1]) < total(changed[key][0]) for key in LENGTHS if key in changed)
     return fewer or "evaluation.test_images" in changed
+
+
+def failures(failed: Iterable[tuple[str, RunRecord]]) -> list[str]:
+    """Name the runs that diverged, and why, as lines of a page: without them a rule may look better than it is."""
+    causes = [f"{title}: {run.failure.cause}" for title, run in failed if run.failure is not None]
+    return [f"**Failed,** and left out of all that follows: {'; '.join(causes)}.", ""] if causes else []
 
 
 def how_run(summaries: Summaries) -> list[str]:

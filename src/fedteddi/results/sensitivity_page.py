@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedteddi.results import sensitivity_figures, tables
-from fedteddi.results.page_parts import QUICK, Page, changes, how_run, plain, save_page, shorter
+from fedteddi.results.page_parts import QUICK, Page, changes, failures, how_run, plain, save_page, shorter
 from fedteddi.results.sensitivity_claims import MARKS, in_words
 from fedteddi.results.sensitivity_grid import BASELINE, Factor, Played, Sensitivity
 from fedteddi.results.sensitivity_tables import (
@@ -64,6 +64,9 @@ def _head(played: Played, source: str, changed: dict[str, tuple[object, object]]
         lines += ["Settings of the baseline that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]
         lines += [""]
+    failed = [(key, run) for key, own in played.by_level.items() for run in own.failed]
+    named = names(grid)
+    lines += failures((f"{run.title}, at {named[key]}", run) for key, run in failed)
     return [*lines, *paragraph(_starts(played))]
 
 

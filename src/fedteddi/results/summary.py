@@ -1,27 +1,19 @@
-"""A study as small files that can be committed: `RULE.jsonl.gz`, one line a round, enough for all tables and figures.
+"""A study in short: of its finished runs what tables and figures need, and which runs diverged; parts of it merge."""
 
-The first line of a file says what it is: format, name of the study, the settings its runs share, who held what (per
-seed), and on what machines they ran. Then, for every run, a line that names it and its rounds. The same runs give the
-same bytes.
-"""
-
-import gzip
 import json
-import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedteddi.errors import InputError
-from fedteddi.results.folder import first_difference, write_atomically
+from fedteddi.results.folder import first_difference
 from fedteddi.results.reading import read_study
-from fedteddi.results.runs import ACCURACIES, REFERENCES, RunRecord, Study
-from fedteddi.settings import Settings, parse_settings
+from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.settings import Settings
 
-FORMAT = "fedteddi-summary-1"
 EXACT = ("frame", "round", "clients", "scheduled_new", "uplink_bits", "class_accuracy", "balanced", "global")
 ROUNDED = ("round_s", "energy_j", "gradient_std")
 DIGITS = 6  # significant, of what is measured in seconds, joules and norms; accuracies are kept to the bit
@@ -46,26 +38,27 @@ class Summarised:
 
     @property
     def key(self) -> Key:
-        """What tells it from the other runs of its study."""
-        return self.run.scheduler, self.run.settings.radio.deadline_s, self.run.settings.seed
+        """What tells it from the others of its study."""
+        return key_of(self.run)
 
 
 @dataclass(frozen=True, eq=False)
 class Summaries:
-    """The finished runs of a study, by rule, deadline and seed."""
+    """The finished runs of a study, by rule, deadline and seed; and those that diverged, without their rounds."""
 
     name: str
     runs: tuple[Summarised, ...]
+    failed: tuple[RunRecord, ...] = ()
 
     @property
     def study(self) -> Study:
-        """The runs as tables and figures want them."""
+        """The finished runs as tables and figures want them."""
         return Study(tuple(summarised.run for summarised in self.runs))
 
 
 def from_folder(name: str, folder: Path) -> tuple[Summaries, list[str]]:
-    """Shorten the finished runs of a folder of runs; also return the names of those that are not finished."""
-    found, unfinished = [], []
+    """Shorten the finished runs of a folder of runs; also return the names of those that can still go on."""
+    found, failed, unfinished = [], [], []
     single = (folder / "settings.toml").is_file()
     paths = [folder] if single else sorted(file.parent for file in folder.glob("*/settings.toml"))
     for path, run in zip(paths, read_study(folder).runs, strict=True):
@@ -81,9 +74,11 @@ def from_folder(name: str, folder: Path) -> tuple[Summaries, list[str]]:
                     round(seconds / 60, 2),
                 )
             )
-        elif run.failure is None:  # those that failed never will be
+        elif run.failure is not None:
+            failed.append(replace(run, records=()))
+        else:
             unfinished.append(path.name)
-    return Summaries(name, tuple(sorted(found, key=lambda one: one.key))), unfinished
+    return Summaries(name, sorted_runs(found), tuple(sorted(failed, key=key_of))), unfinished
 
 
 def merged(one: Summaries, other: Summaries, file: str = "") -> Summaries:
@@ -92,77 +87,23 @@ def merged(one: Summaries, other: Summaries, file: str = "") -> Summaries:
     `file` is where the first part lies, if not in a file per rule.
     """
     found = {summarised.key: summarised for summarised in one.runs}
+    failed = {key_of(run): run for run in one.failed}
     for summarised in other.runs:
         known = found.setdefault(summarised.key, summarised)
-        if known.run.records != summarised.run.records:
-            raise InputError(
-                f"{_called(summarised.key)} is there already with another outcome:"
-                f" remove {file or f'{summarised.key[0]}.jsonl.gz'} to replace it"
-            )
-    joined = Summaries(one.name, tuple(found[key] for key in sorted(found)))
-    _check_one_study(joined)
+        if known.run.records != summarised.run.records or summarised.key in failed:
+            raise _two_outcomes(summarised.key, file)
+    for run in other.failed:
+        if failed.setdefault(key_of(run), run).failure != run.failure or key_of(run) in found:
+            raise _two_outcomes(key_of(run), file)
+    joined = Summaries(one.name, sorted_runs(found.values()), tuple(failed[key] for key in sorted(failed)))
+    check_one_study(joined)
     return joined
 
 
-def write_summaries(summaries: Summaries, folder: Path) -> list[Path]:
-    """Write one file per rule."""
-    written = []
-    for rule in dict.fromkeys(key[0] for key in (one.key for one in summaries.runs)):
-        own = tuple(one for one in summaries.runs if one.key[0] == rule)
-        written.append(write_summary(Summaries(summaries.name, own), folder / f"{rule}.jsonl.gz"))
-    return written
-
-
-def write_summary(summaries: Summaries, path: Path) -> Path:
-    """Write runs that share their settings into one file."""
-    lines = [
-        json.dumps(line, allow_nan=False, separators=(",", ":"))
-        for line in _lines(summaries.name, list(summaries.runs))
-    ]
-    content = gzip.compress(("\n".join(lines) + "\n").encode(), compresslevel=9, mtime=0)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # The byte that names the system on which it was compressed is set to "unknown".
-        write_atomically(path, content[:9] + b"\xff" + content[10:])
-    except OSError as error:
-        raise InputError(
-            f"{path.parent} cannot be written ({error.strerror}): choose another folder"
-        ) from None
-    return path
-
-
-def read_summaries(folder: Path) -> Summaries:
-    """Read all `*.jsonl.gz` of a folder."""
-    files = sorted(folder.glob("*.jsonl.gz"))
-    if not files:
-        raise InputError(
-            f"{folder} holds no summaries: 'fedteddi reproduce … --summarise {folder}' makes them"
-        )
-    names: list[str] = []
-    runs: dict[Key, tuple[Path, Summarised]] = {}
-    for file in files:
-        part = read_summary(file)
-        names.append(part.name)
-        for one in part.runs:
-            known, _ = runs.setdefault(one.key, (file, one))
-            if runs[one.key][1] is not one:
-                raise InputError(f"{_called(one.key)} is in {known} and in {file}: remove one of them")
-    if len(set(names)) > 1:
-        raise InputError(f"{folder} mixes {' and '.join(sorted(set(names)))}: keep one folder per study")
-    found = Summaries(names[0], tuple(runs[key][1] for key in sorted(runs)))
-    _check_one_study(found)
-    return found
-
-
-def read_summary(file: Path) -> Summaries:
-    """Read one file of summaries."""
-    try:
-        name, own = _read(file)
-    except InputError:
-        raise
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
-        raise InputError(f"{file} is not a whole summary ({error}): make it again with --summarise") from None
-    return Summaries(name, tuple(sorted(own, key=lambda one: one.key)))
+def _two_outcomes(key: Key, file: str) -> InputError:
+    return InputError(
+        f"{called(key)} is there already with another outcome: remove {file or f'{key[0]}.jsonl.gz'} to replace it"
+    )
 
 
 def shared_settings(settings: Settings) -> dict[str, Any]:
@@ -172,32 +113,46 @@ def shared_settings(settings: Settings) -> dict[str, Any]:
     return data
 
 
-def _called(key: Key) -> str:
+def key_of(run: RunRecord) -> Key:
+    """Return what tells a run from the others of its study."""
+    return run.scheduler, run.settings.radio.deadline_s, run.settings.seed
+
+
+def sorted_runs(runs: Iterable[Summarised]) -> tuple[Summarised, ...]:
+    """Return runs by rule, deadline and seed."""
+    return tuple(sorted(runs, key=lambda one: one.key))
+
+
+def called(key: Key) -> str:
+    """Return what a run is called in messages."""
     rule, deadline_s, seed = key
     return f"{rule} at deadline {deadline_s:g} s with seed {seed}"
 
 
-def _check_one_study(summaries: Summaries) -> None:
-    if not summaries.runs:
+def check_one_study(summaries: Summaries) -> None:
+    """Refuse runs that differ in more than rule, deadline and seed, or that did not see the same data."""
+    runs = [*(one.run for one in summaries.runs), *summaries.failed]
+    if not runs:
         return
-    held: dict[tuple[int, bool], Summarised] = {}
-    every = [one.run.settings for one in summaries.runs]
+    held: dict[tuple[int, bool], RunRecord] = {}
+    every = [run.settings for run in runs]
     first = next((settings for settings in every if settings.name not in REFERENCES), every[0])
     of_its_name: dict[str, Settings] = {}
-    for one in summaries.runs:
-        own = one.run.settings
+    for run in runs:
+        own = run.settings
         kin = of_its_name.setdefault(own.name, own)
         for other, varied in ((first, _varied(first, own.name)), (kin, _varied(kin, ""))):
             alike = own.changed(**varied)
             if alike != other:
                 raise InputError(
-                    f"{_called(one.key)} belongs to another study"
+                    f"{called(key_of(run))} belongs to another study"
                     f" ({first_difference(other, alike)}): keep it in a folder of its own"
                 )
-        same_seed = held.setdefault((own.seed, own.scenario.pooled), one)
-        if not np.array_equal(same_seed.run.counts, one.run.counts):
+        same_seed = held.setdefault((own.seed, own.scenario.pooled), run)
+        if not np.array_equal(same_seed.counts, run.counts):
             raise InputError(
-                f"{_called(one.key)} and {_called(same_seed.key)} did not see the same data: run one of them again"
+                f"{called(key_of(run))} and {called(key_of(same_seed))} did not see the same data:"
+                " run one of them again"
             )
 
 
@@ -211,61 +166,6 @@ def _varied(settings: Settings, name: str) -> dict[str, Any]:
         "scenario__pooled": settings.scenario.pooled,
         "training__batch_size": settings.training.batch_size,
     }
-
-
-def _lines(name: str, own: list[Summarised]) -> list[dict[str, Any]]:
-    machines = list({json.dumps(one.machine, sort_keys=True): one.machine for one in own}.values())
-    shared = shared_settings(own[0].run.settings)
-    counts = {str(one.key[2]): one.run.counts.tolist() for one in own}
-    lines: list[dict[str, Any]] = [
-        {"format": FORMAT, "study": name, "settings": shared, "counts": counts, "machines": machines}
-    ]
-    for one in own:
-        settings = one.run.settings.model_dump()
-        variant = {key: settings[key] for key in VARIANT}
-        variant["radio"] = {"deadline_s": settings["radio"]["deadline_s"]}
-        lines.append({"run": variant, "machine": machines.index(one.machine), "minutes": one.minutes})
-        lines += one.run.records
-    return lines
-
-
-def _read(file: Path) -> tuple[str, list[Summarised]]:
-    lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).decode().splitlines()]
-    if not lines:
-        raise ValueError("it is empty")
-    head = lines[0]
-    if head.get("format") != FORMAT:
-        raise InputError(f"{file} has the format {head.get('format')!r}: this version reads {FORMAT}")
-    starts = [place for place, line in enumerate(lines) if "run" in line] + [len(lines)]
-    found = []
-    for start, end in pairwise(starts):
-        about = lines[start]
-        radio = head["settings"]["radio"] | about["run"]["radio"]
-        settings = parse_settings(head["settings"] | about["run"] | {"radio": radio})
-        counts = np.array(head["counts"][str(settings.seed)])
-        run = RunRecord(settings, counts, tuple(lines[start + 1 : end]), True)
-        _check_whole(run)
-        found.append(Summarised(run, head["machines"][about["machine"]], about["minutes"]))
-    return head["study"], found
-
-
-def _check_whole(run: RunRecord) -> None:
-    """Refuse a run that has not all rounds that its settings ask for, or lacks their numbers."""
-    settings, classes = run.settings, run.counts.shape[2]
-    expected = [(frame, number) for frame, last in enumerate(settings.rounds) for number in range(last + 1)]
-    found = [(record["frame"], record["round"]) for record in run.records]
-    if found != expected:
-        raise ValueError(f"{run.title}: {len(found)} rounds in place of {len(expected)}, or in another order")
-    for record in run.records:
-        wanted = ["round_s", "uplink_bits", "energy_j", "scheduled_new"] if record["round"] else []
-        at_end = record["round"] == settings.rounds[record["frame"]]
-        if at_end or record["round"] % settings.evaluation.every == 0:
-            wanted += ACCURACIES
-            if len(record["class_accuracy"]) != classes:
-                raise ValueError(f"{run.title}: not an accuracy for each of {classes} classes")
-        for key in wanted:
-            if not isinstance(record[key], float | int):
-                raise ValueError(f"{run.title}: {key} of round {record['round']} is no number")
 
 
 def _short(record: dict[str, Any]) -> dict[str, Any]:
