@@ -65,6 +65,19 @@ def test_runs_that_never_get_there_leave_the_order_open_unless_k_settles_it() ->
     assert outcome(ours=[0, 5], random=[0, 0])[0] == "not won"
 
 
+def test_the_best_other_rule_is_one_that_gets_there_with_most_seeds() -> None:
+    """Random looks quicker with K = 20 in place of what it misses: 12.5 against fed-cbs' 15."""
+    won = outcome(ours=[5, 10], random=[5, None], fed_cbs=[15, 15])
+    assert won == ("won", "fed-cbs", False)
+    missed = outcome(
+        ours=[5, 20, None], random=[5, None, None], fed_cbs=[20, 20, None], pure_drift=[20, 15, None]
+    )
+    assert missed == ("open", "pure-drift", False)
+    # Only random leaves this one open: fed-cbs needs 20.
+    assert outcome(ours=[15, 15], random=[5, None], fed_cbs=[20, 20]) == ("open", "random", False)
+    assert outcome(ours=[15, 15], random=[5, None], fed_cbs=[10, 10]) == ("not won", "fed-cbs", False)
+
+
 def test_where_runs_of_both_rules_miss_the_target_nothing_is_clear() -> None:
     """Seed 2 would count as a difference of 0, though nothing is known of it; if only random misses, as 10 or more."""
     assert outcome(ours=[5, 5, None], random=[15, 15, None]) == ("open", "random", False)

@@ -28,14 +28,14 @@ class Cell:
 
     @property
     def best_other(self) -> str:
-        """The rule with the fewest rounds in the mean: of those that beat ours, if any surely does, else of all.
+        """The rule that gets there with most seeds, and of several the one with the fewest rounds in the mean.
 
-        A run that never gets there counts as K, which flatters it.
+        In this order, because a run that never gets there counts as K, which flatters it. Where only such a rule leaves
+        the cell open, it is that one.
         """
-        beating = [name for name, other in self.others.items() if self._is_beaten_by(other)]
-        return min(
-            beating or self.others, key=lambda name: (_mean(self.others[name]), -self.others[name].reached)
-        )
+        doubtful = [name for name, other in self.others.items() if self._may_be_beaten_by(other)]
+        rules = doubtful if self.outcome == "open" and doubtful else self.others
+        return min(rules, key=lambda name: (-self.others[name].reached, _mean(self.others[name])))
 
     @property
     def outcome(self) -> Outcome:
@@ -52,7 +52,7 @@ class Cell:
         mine, others = _mean(self.ours), self.others.values()
         if any(self._is_beaten_by(other) for other in others):
             return "not won"
-        if not _is_whole(self.ours) or any(_mean(other) < mine and not _is_whole(other) for other in others):
+        if not _is_whole(self.ours) or any(self._may_be_beaten_by(other) for other in others):
             return "open"
         return "tied" if any(_is_whole(other) and _mean(other) == mine for other in others) else "won"
 
@@ -60,6 +60,10 @@ class Cell:
         """Whether another rule surely needs fewer rounds in the mean; where ours misses some, its mean is above K's."""
         mine, theirs = _mean(self.ours), _mean(other)
         return _is_whole(other) and (theirs < mine or (theirs == mine and not _is_whole(self.ours)))
+
+    def _may_be_beaten_by(self, other: RoundsTo) -> bool:
+        """Whether ours gets there with every seed, and another would need fewer rounds but for the seeds it misses."""
+        return _is_whole(self.ours) and not _is_whole(other) and _mean(other) < _mean(self.ours)
 
     @property
     def is_contested(self) -> bool:
