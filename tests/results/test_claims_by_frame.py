@@ -5,6 +5,7 @@ import pytest
 
 from fedteddi.results.claims import Faster, First, SmallerLateDrop
 from fedteddi.results.comparisons import late_drop, reached_levels
+from fedteddi.results.drawing import COLOURS
 from fedteddi.results.figures import (
     accuracy_over_frames,
     rounds_to_levels,
@@ -55,7 +56,7 @@ def test_in_short_a_loss_is_told_in_rounds_and_what_is_unknown_says_why() -> Non
     never: list[int | None] = [None, None]
     study = Study((*runs("fedteddi", never, never), *runs("random", never, never)))
     row = First("speed to each level", ("random",), "figure 7", frames=(1,)).judge(study, (30.0,))[0]
-    assert row.findings[0].short == "frame 1: no rule reaches a level above the start with every seed"
+    assert row.findings[0].short == "frame 1: no rule reaches a multiple of 5 % above all starts with every seed"
 
 
 def test_a_miss_is_censored_at_its_own_frames_rounds() -> None:
@@ -188,36 +189,78 @@ def test_lines_end_with_their_frame() -> None:
     assert (len(first.get_xticks()), len(first.get_yticks())) == (0, 0)
 
 
-def test_levels_that_not_every_seed_learns_are_drawn_pale() -> None:
-    """One seed goes from 0.40 to 0.43 after 10 rounds, the other from 0.412 to 0.442 after 20, of 50 rounds.
+def test_levels_that_only_some_seeds_learn_are_thin() -> None:
+    """Seeds go from 0.40 to 0.43 after 10 rounds, from 0.412 to 0.442 after 20, from 0.40 to 0.43 after 30, of 50.
 
-    So 0.41 is there from the start with one of them, which counts as 0, and 0.44 is never reached by the other: 50.
+    So 0.41 is there from the start with one of them, which counts as 0, and 0.44 is never reached by the others: 50.
     """
-    curves = [jump(10, 0.40, 0.43), jump(20, 0.412, 0.442)]
+    curves = [jump(10, 0.40, 0.43), jump(20, 0.412, 0.442), jump(30, 0.40, 0.43)]
     study = Study(tuple(made_frames("fedteddi", seed, [curve]) for seed, curve in enumerate(curves)))
     figure = rounds_to_levels(study, 1)
-    full, pale = figure.axes[0].get_lines()
-    np.testing.assert_allclose(full.get_xydata(), [(0.42, 15), (0.43, 15)])
-    np.testing.assert_allclose(pale.get_xydata(), [(0.41, 5), (0.42, 15), (0.43, 15), (0.44, 35)])
-    assert full.get_alpha() is None
-    assert pale.get_alpha() < 1
-    assert pale.get_color() == full.get_color()
+    full, thin = figure.axes[0].get_lines()
+    np.testing.assert_allclose(full.get_xydata(), [(0.42, 20), (0.43, 20)])
+    np.testing.assert_allclose(thin.get_xydata(), [(0.41, 40 / 3), (0.42, 20), (0.43, 20), (0.44, 40)])
+    assert thin.get_color() == full.get_color()
+    assert thin.get_linewidth() < full.get_linewidth()
+    assert thin.get_zorder() < full.get_zorder()
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["fedteddi"]
-    assert legend.get_title().get_text().startswith("pale: seeds that are there from the start count as 0")
+    assert legend.get_title().get_text().startswith("thin, with hollow marks: only some seeds")
 
 
-def test_a_rule_that_no_seed_learns_in_full_has_its_full_line_in_the_legend() -> None:
-    study = Study(tuple(runs("my-rule", [None, 10], [None, 20])))
-    figure = rounds_to_levels_by_frame(study)
-    full, pale = figure.axes[0].get_lines()
-    assert len(full.get_xdata()) == 0
-    assert set(pale.get_ydata()) == {(50 + 10) / 2}
-    assert {line.get_color() for ax in figure.axes for line in ax.get_lines()} == {full.get_color()}
+def test_thin_lines_end_where_the_full_one_begins() -> None:
+    """One seed is at 0.412 when the frame begins, the other at 0.40; then both learn up to 0.46."""
+    curves = [jump(10, 0.40, 0.46), jump(20, 0.412, 0.46)]
+    study = Study(tuple(made_frames("fedteddi", seed, [curve]) for seed, curve in enumerate(curves)))
+    _, thin = rounds_to_levels(study, 1).axes[0].get_lines()
+    drawn = [(x, y) for x, y in np.asarray(thin.get_xydata()) if not np.isnan(y)]
+    np.testing.assert_allclose(drawn, [(0.41, 5), (0.42, 15)])
+
+
+def test_a_level_that_no_seed_learns_is_not_drawn() -> None:
+    """0.41 to 0.45 are there from the start or never reached: their mean would be rounds that nobody needed."""
+    flat = [made_frames("fedteddi", seed, [jump(None, low)]) for seed, low in enumerate((0.40, 0.45))]
+    ax = rounds_to_levels(Study(tuple(flat)), 1).axes[0]
+    assert [text.get_text() for text in ax.texts] == ["no level above the start\nis reached"]
+    # One that rises from 0.40 to 0.42 learns 0.41 and 0.42, and nobody 0.43 to 0.45.
+    rising = Study((made_frames("fedteddi", 0, [jump(10, 0.40, 0.42)]), flat[1]))
+    _, thin = rounds_to_levels(rising, 1).axes[0].get_lines()
+    np.testing.assert_allclose(thin.get_xydata(), [(x / 100, 5 if x < 43 else np.nan) for x in range(41, 46)])
+
+
+def test_rules_of_ones_own_keep_their_colours_beside_thin_lines() -> None:
+    """In the legend they are full, though no level is learned with every seed; a single level shows by its mark."""
+    one, two = runs("my-rule", [None, 10], [None, 20]), runs("other-search-refined", [None, 10], [10, 10])
+    figure = rounds_to_levels_by_frame(Study((*one, *two)))
+    panels = [ax.get_lines() for ax in figure.axes]
+    colours = [lines[0].get_color() for lines in panels]
+    assert [len(lines) for lines in panels] == [
+        4,
+        3,
+        4,
+        3,
+    ]  # in frame 2 the second rule learns all with every seed
+    for lines in panels:
+        assert [line.get_color() for line in lines] == [lines[0].get_color()] * 2 + [lines[2].get_color()] * (
+            len(lines) - 2
+        )
+        assert [line.get_linestyle() for line in lines] == ["-"] * 2 + [":"] * (len(lines) - 2)
+    assert len(set(colours)) == 1
+    assert panels[0][2].get_color() == COLOURS["fed-cbs"]  # the next that is free after fedcgd's
+    assert (len(panels[0][0].get_xdata()), panels[0][1].get_marker()) == (0, ".")
     (legend,) = figure.legends
-    assert legend.get_lines()[0].get_alpha() is None
-    reached = Study(tuple(runs("fedteddi", [10], [10])))
-    assert rounds_to_levels_by_frame(reached).legends[0].get_title().get_text() == ""
+    assert [text.get_text() for text in legend.get_texts()] == ["my-rule", "other-search-refined"]
+    assert [line.get_linewidth() for line in legend.get_lines()] == [1.3, 1.3]
+
+
+def test_thin_lines_are_explained_where_there_are_any() -> None:
+    def note(study: Study) -> set[str]:
+        figures = (rounds_to_levels_by_frame(study), rounds_to_levels(study, 1))
+        return {figure.legends[0].get_title().get_text()[:4] for figure in figures}
+
+    assert note(Study(tuple(runs("fedteddi", [10], [10])))) == {""}
+    assert note(Study(tuple(runs("fedteddi", [None, 10], [10, 10])))) == {"thin"}
+    assert note(Study(tuple(runs("fedteddi", [10, 10], [None, 10])))) == {"", "thin"}  # frame 1 has none
 
 
 def test_the_legend_has_the_order_of_the_rules_even_if_the_first_panel_lacks_some() -> None:

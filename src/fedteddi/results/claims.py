@@ -166,7 +166,7 @@ class First:
             every = [list(by_seed(study, rule, time).values()) for rule in (OURS, *pairs)]
             levels = reached_levels(every, frame, accuracy)
             if not levels:
-                yield unknown(f"{where}: no rule reaches a level above the start with every seed")
+                yield unknown(f"{where}: no rule reaches a multiple of 5 % above all starts with every seed")
             for level in levels if self.what == "speed to each level" else levels[-1:]:
                 each = {r: faster(*runs, frame, level, accuracy, where) for r, runs in pairs.items()}
                 rounds = {r: rounds_to(runs[1], frame, level, accuracy) for r, runs in pairs.items()}

@@ -68,7 +68,7 @@ def faster(
     if not own:
         return unknown(f"{where}: runs are missing")
     if target is None:
-        return unknown(f"{where}: neither reaches a level above the start with every seed")
+        return unknown(f"{where}: neither reaches a multiple of 5 % above all starts with every seed")
     mine, other = (rounds_to(runs, frame, target, accuracy) for runs in (own, theirs))
     facts = saving(mine, other)
     short = full = f"{where}, {percent(target)}: {facts['ours']} against {facts['theirs']} rounds"

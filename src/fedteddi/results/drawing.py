@@ -40,6 +40,7 @@ MARKS = {
     "best-channel": "*",
 }
 PANEL_IN = (4.6, 3.4)
+THIN = "thin"
 
 
 def panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
@@ -74,18 +75,25 @@ def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
         )
 
 
-def pale_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
-    """Draw y [points], which says less than a full line would; the legend has the full one."""
-    stroke = _stroke(ax, scheduler) | {"label": f"_{scheduler}, pale"}
-    ax.plot(
+def thin_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
+    """Draw y [points], which says less than a full line would: with hollow marks, and not in the legend."""
+    (drawn,) = ax.plot(
         x,
         y,
-        **stroke,
-        linewidth=1.4 if scheduler in BOLD else 0.9,
-        alpha=0.5,
-        marker="." if len(x) == 1 else None,
+        **_stroke(ax, scheduler) | {"label": "_nolegend_"},
+        linewidth=1.0 if scheduler in BOLD else 0.6,
+        marker=MARKS.get(scheduler, "."),
+        markersize=3.0,
+        markerfacecolor="white",
+        markeredgewidth=0.7,
         zorder=1.5,
     )
+    drawn.set_gid(THIN)
+
+
+def has_thin_lines(figure: Figure) -> bool:
+    """Say whether one of a figure's panels has a thin line."""
+    return any(drawn.get_gid() == THIN for ax in figure.axes for drawn in ax.get_lines())
 
 
 def _stroke(ax: Axes, scheduler: str) -> dict[str, Any]:
@@ -105,7 +113,7 @@ def _colour_of_another(ax: Axes, scheduler: str) -> str:
         str(drawn.get_label()): str(drawn.get_color())
         for panel in (figure.axes if figure else [ax])
         for drawn in panel.get_lines()
-        if not str(drawn.get_label()).startswith("_")  # pale, or no rule's
+        if drawn.get_gid() != THIN  # it has no name
         and str(drawn.get_label()).partition("-search-")[0] not in COLOURS
     }
     palette = list(COLOURS.values())[2:]
@@ -133,7 +141,7 @@ def finished(
         # The longest name, its line and the space between columns; "power-of-choice" takes 1.7 inches.
         inches = max(1.7, 0.35 + 0.09 * max(map(len, labels)))
         fitting = max(1, int(figure.get_figwidth() // inches))
-        figure.legend(
+        legend = figure.legend(
             [entries[label] for label in labels],
             labels,
             loc="outside lower center",
@@ -142,6 +150,7 @@ def finished(
             title=note,
             title_fontsize="small",
         )
+        legend.get_title().set_multialignment("center")
     return figure
 
 

@@ -8,12 +8,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from fedteddi.results.drawing import finished, line, pale_line, panels, whole_numbers
+from fedteddi.results.drawing import finished, has_thin_lines, line, panels, thin_line, whole_numbers
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import groups, rounds_to
 
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
-PALE = "pale: seeds that are there from the start count as 0 rounds, those that never get there as the whole frame"
+THIN_LINES = """\
+thin, with hollow marks: only some seeds have to learn this level and do; those that are there from the start
+count as 0 rounds, those that never get there as all of the frame's, which is less than they would need"""
 
 
 def accuracy_over_rounds(study: Study, frame: int) -> Figure:
@@ -57,11 +59,11 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
 
 
 def rounds_to_levels(study: Study, frame: int) -> Figure:
-    """Figure 5: rounds needed for each accuracy level; pale where not every seed gets there, or has to."""
+    """Figure 5: rounds needed for each accuracy level; thin where only some seeds have to learn it and do."""
     figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         _levels(ax, study, frame, accuracy, deadline_s)
-    return finished(figure, axes, study.schedulers, PALE if _has_pale_lines(figure) else None)
+    return finished(figure, axes, study.schedulers, THIN_LINES if has_thin_lines(figure) else None)
 
 
 def rounds_to_levels_by_frame(study: Study) -> Figure:
@@ -72,7 +74,7 @@ def rounds_to_levels_by_frame(study: Study) -> Figure:
         for frame, ax in zip(study.frames, row, strict=True):
             _levels(ax, study, frame, accuracy, deadline_s)
             ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
-    return finished(figure, axes, study.schedulers, PALE if _has_pale_lines(figure) else None)
+    return finished(figure, axes, study.schedulers, THIN_LINES if has_thin_lines(figure) else None)
 
 
 def accuracy_over_frames(study: Study) -> Figure:
@@ -168,19 +170,23 @@ def _boundaries(ax: Axes, starts: list[int]) -> None:
 def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: float) -> None:
     """Draw the rounds of a frame that each rule needs for each accuracy level.
 
-    In full where every seed has to learn and gets there; pale where some are there from the start or never get there.
+    In full where every seed has to learn it and does; thin where only some do, and nothing where none does.
     """
     for scheduler, runs in _at(study, deadline_s):
-        reached = _accuracies(runs, frame, accuracy)
-        levels = [level for level in np.arange(5, 100) / 100 if reached[:, 0].min() < level <= reached.max()]
+        first = min(run.evaluated(frame)[0][accuracy] for run in runs)
+        best = max(max(_accuracies([run], frame, accuracy)[0]) for run in runs)
+        levels = [level for level in np.arange(5, 100) / 100 if first < level <= best]
         found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
-        if not found:
+        if not any(any(f.rounds) for f in found):
             continue
         x, rounds = np.array(levels), np.array([f.censored for f in found]).T
-        learned = np.array([all(f.rounds) for f in found])  # by all seeds: neither 0 nor None
-        line(ax, scheduler, x[learned], rounds[:, learned])  # even if it has no point: for the legend
-        if not learned.all():
-            pale_line(ax, scheduler, x, rounds.mean(axis=0))
+        by_all = np.array([all(f.rounds) for f in found])  # neither 0, there from the start, nor None, never
+        by_some = np.array([any(f.rounds) for f in found]) & ~by_all
+        line(ax, scheduler, x[by_all], rounds[:, by_all])  # even if it has no point: for the legend
+        if by_some.any():
+            beside = np.convolve(by_some, [1, 1, 1], mode="same") > 0  # so that it joins the full line
+            drawn = by_some | (by_all & beside)
+            thin_line(ax, scheduler, x, np.where(drawn, rounds.mean(axis=0), np.nan))
     ax.set_xlabel(f"{accuracy} test accuracy")
     ax.set_ylabel(f"rounds of frame {frame}")
     if not ax.get_lines():
@@ -196,10 +202,6 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
     ax.xaxis.set_major_locator(
         MultipleLocator(0.01) if by_percent else MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
     )
-
-
-def _has_pale_lines(figure: Figure) -> bool:
-    return any(drawn.get_alpha() is not None for ax in figure.axes for drawn in ax.get_lines())
 
 
 def _at(study: Study, deadline_s: float) -> list[tuple[str, list[RunRecord]]]:
