@@ -56,7 +56,9 @@ def test_in_short_a_loss_is_told_in_rounds_and_what_is_unknown_says_why() -> Non
     never: list[int | None] = [None, None]
     study = Study((*runs("fedteddi", never, never), *runs("random", never, never)))
     row = First("speed to each level", ("random",), "figure 7", frames=(1,)).judge(study, (30.0,))[0]
-    assert row.findings[0].short == "frame 1: no rule reaches a multiple of 5 % above all starts with every seed"
+    assert (
+        row.findings[0].short == "frame 1: no rule reaches a multiple of 5 % above all starts with every seed"
+    )
 
 
 def test_a_miss_is_censored_at_its_own_frames_rounds() -> None:
