@@ -10,7 +10,8 @@ import argparse
 from pathlib import Path
 
 from fedteddi.results.cells import cells, cells_in_short, cells_table
-from fedteddi.results.page import ordered, put_between_marks
+from fedteddi.results.page import ordered
+from fedteddi.results.readme import put_between_marks
 from fedteddi.results.runs import Study
 from fedteddi.results.summary_files import read_summaries
 from fedteddi.results.tables import markdown

@@ -97,7 +97,7 @@ def test_the_documents_quote_the_precision_page() -> None:
     within = re.findall(r"at every evaluated round, but at (\d+ of \d+)", committed)
     means = re.findall(r"in TF32 is (\S+ to \S+), and every 95 % interval holds zero", committed)
     assert f"higher by {means[0]}, which" in (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
-    for page in ("README.md", "docs/gpu.md"):
+    for page in ("docs/results/README.md", "docs/gpu.md"):
         assert f"spread at {within[0]} evaluated rounds" in " ".join(
             (ROOT / page).read_text(encoding="utf-8").split()
         )

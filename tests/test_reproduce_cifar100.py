@@ -71,7 +71,7 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
     done = cli("reproduce", "cifar100", *words)
     assert done.code == 0, done.err
     rows = Path("README.md").read_text(encoding="utf-8").split("<!-- results of cifar100 begins -->\n")[1]
-    assert rows.startswith("| claim | paper | ours | holds? | command |")
+    assert rows.startswith("| claim | paper | balanced | global |")
     assert "| frame 2: fewer rounds than fed-cbs, to 50% | 51.8 % fewer rounds |" in rows
     others = "fedcgd, fed-cbs, pure-drift, power-of-choice, best-norm, best-channel"
     assert f"\n\nSeeds run, of 10, 11, 12, 13, 14: 10, 11; of random: 10; of {others}: none yet.\n" in rows

@@ -7,8 +7,9 @@ from typing import Any
 
 from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.experiment import Watch, compare
-from fedteddi.results.page import ordered, put_between_marks, readme_table, write_page
+from fedteddi.results.page import ordered, write_page
 from fedteddi.results.page_parts import Page
+from fedteddi.results.readme import at_a_glance, put_between_marks
 from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import Study
 from fedteddi.results.summary import from_folder, merged
@@ -99,7 +100,7 @@ def page_of_summaries(
     )
     page = write_page(study, summaries, paper_settings(study), into or folder.parent, name, source)
     if readme is not None:
-        short = readme_table(study, ordered(study, summaries.study), summaries.failed)
+        short = at_a_glance(study, ordered(study, summaries.study), summaries.failed)
         try:
             text = put_between_marks(readme.read_text(encoding="utf-8"), f"results of {study.name}", short)
             readme.write_text(text, encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fedteddi.results.cells import FewestRounds, cells, cells_in_short, cells_table, short_cells_table
+from fedteddi.results.cells import FewestRounds, cells, cells_at_a_glance, cells_in_short, cells_table
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.results.tables import Targets
 from made_study import made_run
@@ -203,29 +203,27 @@ def test_a_claim_about_some_rules_does_not_look_at_others() -> None:
     } == {"does not hold"}
 
 
-def test_cells_in_a_row_for_each_accuracy() -> None:
-    won = short_cells_table(cells(study(ours=[5, 15], random=[10, 20]), "ours", TARGETS))
-    assert list(won["accuracy"]) == ["balanced", "global"]
-    assert set(won["rounds to each target, against the best other rule"]) == {
-        "50%: **10 ± 7** against random, 15 ± 7"
-    }
-    lost = short_cells_table(cells(study(ours=[10, 20], random=[5, 15]), "ours", TARGETS))
-    assert set(lost["rounds to each target, against the best other rule"]) == {
-        "50%: 15 ± 7 against random, 10 ± 7"
-    }
+def test_at_a_glance_our_rounds_stand_above_the_best_others() -> None:
+    won = cells_at_a_glance(cells(study(ours=[5, 15], random=[10, 20]), "ours", TARGETS))
+    assert list(won.columns) == ["rounds to", "1.2 s"]
+    assert list(won["rounds to"]) == ["balanced 50%", "global 50%"]
+    assert set(won["1.2 s"]) == {"**10 ± 7**<br>random, 15 ± 7"}
+    lost = cells_at_a_glance(cells(study(ours=[10, 20], random=[5, 15]), "ours", TARGETS))
+    assert set(lost["1.2 s"]) == {"15 ± 7<br>random, 10 ± 7"}
 
 
-def test_cells_of_two_frames_have_rows_of_their_own() -> None:
+def test_at_a_glance_deadlines_and_frames_are_columns() -> None:
+    """What is not contested in one column says why, as long as it is in another."""
     first = cells(study(ours=[5, 15], random=[10, 20]), "ours", TARGETS)
-    second = [replace(cell, frame=2) for cell in cells(study(ours=[10, 20], random=[5, 15]), "ours", TARGETS)]
-    table = short_cells_table([*first, *second])
-    assert list(table["frame"]) == [1, 1, 2, 2]
-    column = "rounds to each target, against the best other rule"
-    assert ["**" in text for text in table[column]] == [True, True, False, False]
-    assert "frame" not in short_cells_table(second).columns
-    nothing = [replace(cell, frame=1) for cell in cells(study(ours=[0], random=[0]), "ours", TARGETS)]
-    assert list(short_cells_table([*nothing, *second])["frame"]) == [2, 2]  # though only one is contested
-
-
-def test_nothing_contested_gives_no_rows() -> None:
-    assert len(short_cells_table(cells(study(ours=[0, 0], random=[0, 0]), "ours", TARGETS))) == 0
+    there = [replace(cell, frame=2) for cell in cells(study(ours=[0], random=[0]), "ours", TARGETS)]
+    by_frame = cells_at_a_glance([*first, *there])
+    assert list(by_frame.columns) == ["rounds to", "frame 1", "frame 2"]
+    assert set(by_frame["frame 2"]) == {"there from the start"}
+    later = [replace(cell, deadline_s=2.0) for cell in first]
+    assert list(cells_at_a_glance([*first, *later]).columns) == ["rounds to", "1.2 s", "2 s"]
+    both = cells_at_a_glance([*first, *later, *there])
+    assert list(both.columns) == ["rounds to", "frame 1, 1.2 s", "frame 1, 2 s", "frame 2, 1.2 s"]
+    # Frame 2 has no contested cell of its own, and a target that is contested nowhere has no row.
+    assert len(cells_at_a_glance(there)) == 0
+    higher = [replace(cell, target=0.9) for cell in there]
+    assert list(cells_at_a_glance([*first, *higher])["rounds to"]) == ["balanced 50%", "global 50%"]

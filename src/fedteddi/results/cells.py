@@ -175,23 +175,31 @@ def cells_table(found: list[Cell]) -> pd.DataFrame:
     return table
 
 
-def short_cells_table(found: list[Cell]) -> pd.DataFrame:
-    """Return the contested cells, a row for each deadline and accuracy; what is won is bold in Markdown."""
-    rows: dict[tuple[int, float, str], list[str]] = {}
+def cells_at_a_glance(found: list[Cell]) -> pd.DataFrame:
+    """Return a row for each target that is contested somewhere, a column for each frame or deadline.
+
+    In a cell our rounds, bold in Markdown where they are the fewest, above those of the best other rule.
+    """
+    frames, deadlines = {cell.frame for cell in found}, {cell.deadline_s for cell in found}
+    rows: dict[tuple[str, float], dict[str, str]] = {}
     for cell in found:
-        if cell.is_contested:
-            facts = cell.row()
-            mine = f"**{facts['ours']}**" if cell.outcome == "won" else facts["ours"]
-            text = f"{facts['to']}: {mine} against {facts['best other rule']}"
-            rows.setdefault((cell.frame, cell.deadline_s, cell.accuracy), []).append(text)
-    column = "rounds to each target, against the best other rule"
-    table = pd.DataFrame(
-        [
-            {"frame": frame, "deadline s": deadline_s, "accuracy": accuracy, column: "<br>".join(texts)}
-            for (frame, deadline_s, accuracy), texts in rows.items()
-        ]
+        of_target = [c for c in found if (c.accuracy, c.target) == (cell.accuracy, cell.target)]
+        if any(c.is_contested for c in of_target):
+            of_frame = [f"frame {cell.frame}"] if len(frames) > 1 else []
+            of_deadline = [f"{cell.deadline_s:g} s"] if len(deadlines) > 1 or not of_frame else []
+            row = rows.setdefault((cell.accuracy, cell.target), {})
+            row[", ".join(of_frame + of_deadline)] = _at_a_glance(cell)
+    return pd.DataFrame(
+        [{"rounds to": f"{accuracy} {percent(target)}"} | each for (accuracy, target), each in rows.items()]
     )
-    return table.drop(columns="frame") if len(rows) and len({cell.frame for cell in found}) == 1 else table
+
+
+def _at_a_glance(cell: Cell) -> str:
+    if not cell.is_contested:
+        return cell.outcome
+    facts = cell.row()
+    mine = f"**{facts['ours']}**" if cell.outcome == "won" else str(facts["ours"])
+    return f"{mine}<br>{facts['best other rule']}"
 
 
 def cells_in_short(found: list[Cell]) -> str:

@@ -3,7 +3,6 @@
 Everything on it is computed from summaries: the same summaries give the same page and the same CSV files, to the byte.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -11,18 +10,25 @@ from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
 from fedteddi.results import figures, tables
-from fedteddi.results.cells import cells, cells_table, short_cells_table
+from fedteddi.results.cells import cells, cells_table
 from fedteddi.results.claims import OURS, Judged
-from fedteddi.results.comparisons import by_seed
-from fedteddi.results.page_parts import QUICK, Page, changes, failures, how_run, plain, save_page, shorter
+from fedteddi.results.page_parts import (
+    QUICK,
+    Page,
+    cautions,
+    changes,
+    how_run,
+    plain,
+    save_page,
+    seeds_run,
+    shorter,
+    starts,
+)
 from fedteddi.results.reproduction import Reproduction
-from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.results.runs import REFERENCES, Study
 from fedteddi.results.standing import standing_table
-from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.results.summary import Summaries
 from fedteddi.settings import Settings
-
-NO_SEEDS = "none yet"
 
 
 def write_page(
@@ -46,7 +52,7 @@ def write_page(
     parts = {"claims": claims} | _tables(reproduction, study)
     pictures = _figures(study)
     text = _text(reproduction, summaries, changed, mark, name, source, parts, list(pictures))
-    return Page(save_page(into, name, text, parts, pictures, mark), claims, _starts(study))
+    return Page(save_page(into, name, text, parts, pictures, mark), claims, starts(study))
 
 
 def claims_table(reproduction: Reproduction, study: Study) -> pd.DataFrame:
@@ -64,70 +70,6 @@ def claims_table(reproduction: Reproduction, study: Study) -> pd.DataFrame:
             for row in reproduction.judged(study)
         ]
     )
-
-
-def readme_table(reproduction: Reproduction, study: Study, failed: Iterable[RunRecord] = ()) -> str:
-    """Return the claims in short, as Markdown for the README: a row per claim with both accuracies; then the cells."""
-    rows: dict[str, list[Judged]] = {}
-    for row in reproduction.judged(study):
-        rows.setdefault(row.claim, []).append(row)
-    found = []
-    for claim, judged in rows.items():
-        ours = [f"{_of(row)}{'; '.join(finding.short for finding in row.findings)}" for row in judged]
-        verdicts = [f"{_of(row)}{row.verdict}" for row in judged]
-        if len({row.verdict for row in judged}) == 1:
-            verdicts = [judged[0].verdict]
-        found.append(
-            {
-                "claim": claim,
-                "paper": judged[0].paper,
-                "ours": "<br>".join(ours),
-                "holds?": "<br>".join(verdicts),
-                "command": f"`{command(reproduction, judged[0])}`",
-            }
-        )
-    short = tables.markdown(pd.DataFrame(found))
-    if reproduction.ours != OURS:
-        own = short_cells_table(cells(study, reproduction.ours, reproduction.targets))
-        short += f"\n\n{tables.markdown(own)}" if len(own) else ""
-    notes = [_seeds_in_short(reproduction, study), *_failures(failed), *paragraph(_starts(study))]
-    return "\n\n".join([short, *(note for note in notes if note)])
-
-
-def _seeds_in_short(reproduction: Reproduction, study: Study) -> str:
-    """Return a sentence on the seeds that were run, if the study is not whole: most rules', then what others have."""
-    by_seeds: dict[str, list[str]] = {}
-    for rule, seeds in _seeds_run(reproduction, study).items():
-        by_seeds.setdefault(seeds, []).append(rule)
-    if not by_seeds:
-        return ""
-    groups = sorted(by_seeds.items(), key=lambda group: (group[0] == NO_SEEDS, -len(group[1])))
-    others = [f"; of {', '.join(rules)}: {seeds}" for seeds, rules in groups[1:]]
-    return f"Seeds run, of {', '.join(map(str, reproduction.seeds))}: {groups[0][0]}{''.join(others)}."
-
-
-def _failures(failed: Iterable[RunRecord]) -> list[str]:
-    return failures((run.title, run) for run in failed)
-
-
-def _starts(study: Study) -> str:
-    return started_otherwise((run.scheduler, run) for run in study.runs if run.finished)
-
-
-def _of(row: Judged) -> str:
-    return "" if row.accuracy == "–" else f"{row.accuracy}: "
-
-
-def put_between_marks(text: str, name: str, content: str) -> str:
-    """Replace what stands between `<!-- NAME begins -->` and `<!-- NAME ends -->`."""
-    first, last = f"<!-- {name} begins -->", f"<!-- {name} ends -->"
-    before, found, rest = text.partition(first)
-    _, ended, after = rest.partition(last)
-    if not found or not ended:
-        raise InputError(
-            f"there is no place for the results: write the lines {first} and {last} where they belong"
-        )
-    return f"{before}{first}\n{content}\n{last}{after}"
 
 
 def command(reproduction: Reproduction, row: Judged) -> str:
@@ -212,7 +154,7 @@ def _text(
         "",
     ]
     lines += _seeds(reproduction, summaries.study)
-    lines += [*_failures(summaries.failed), *paragraph(_starts(summaries.study))]
+    lines += cautions(summaries.study, summaries.failed)
     if changed:
         lines += ["Settings that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]
@@ -237,21 +179,9 @@ def _text(
     return "\n".join(lines) + "\n"
 
 
-def _seeds_run(reproduction: Reproduction, study: Study) -> dict[str, str]:
-    """Return which seeds were run of each rule, and deadline, in words; nothing if the study is whole."""
-    found: dict[str, tuple[int, ...]] = {}
-    for rule in reproduction.rule_names:
-        for deadline_s in reproduction.deadlines_s:
-            at = f" at {deadline_s:g} s" if len(reproduction.deadlines_s) > 1 else ""
-            found[f"{rule}{at}"] = tuple(sorted(by_seed(study, rule, deadline_s)))
-    if set(found.values()) == {reproduction.seeds}:
-        return {}
-    return {rule: ", ".join(map(str, seeds)) or NO_SEEDS for rule, seeds in found.items()}
-
-
 def _seeds(reproduction: Reproduction, study: Study) -> list[str]:
     """Say which seeds there are, unless they are those of the whole study."""
-    texts = _seeds_run(reproduction, study)
+    texts = seeds_run(reproduction, study)
     if not texts:
         return []
     if len(set(texts.values())) == 1:

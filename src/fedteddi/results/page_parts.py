@@ -9,12 +9,16 @@ from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
 from fedteddi.results import tables
+from fedteddi.results.comparisons import by_seed
 from fedteddi.results.drawing import save
 from fedteddi.results.folder import differences
+from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.results.summary import VARIANT, Summaries, Summarised
 from fedteddi.settings import Settings
 
+NO_SEEDS = "none yet"
 QUICK = "quick: a shortened study that shows that everything works, not how good a rule is"
 # What makes a study shorter than the paper's: fewer of any of these.
 LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds", "scenario.samples_per_client")
@@ -77,6 +81,28 @@ def failures(failed: Iterable[tuple[str, RunRecord]]) -> list[str]:
     """Name the runs that diverged, and why, as lines of a page: without them a rule may look better than it is."""
     causes = [f"{title}: {run.failure.cause}" for title, run in failed if run.failure is not None]
     return [f"**Failed,** and left out of all that follows: {'; '.join(causes)}.", ""] if causes else []
+
+
+def starts(study: Study) -> str:
+    """Say which runs begin with another pre-trained model than the others of their seed; nothing if none does."""
+    return started_otherwise((run.scheduler, run) for run in study.runs if run.finished)
+
+
+def cautions(study: Study, failed: Iterable[RunRecord]) -> list[str]:
+    """Return as lines what a reader must know before the results of a study: what failed, what began otherwise."""
+    return [*failures((run.title, run) for run in failed), *paragraph(starts(study))]
+
+
+def seeds_run(reproduction: Reproduction, study: Study) -> dict[str, str]:
+    """Return which seeds were run of each rule, and deadline, in words; nothing if the study is whole."""
+    found: dict[str, tuple[int, ...]] = {}
+    for rule in reproduction.rule_names:
+        for deadline_s in reproduction.deadlines_s:
+            at = f" at {deadline_s:g} s" if len(reproduction.deadlines_s) > 1 else ""
+            found[f"{rule}{at}"] = tuple(sorted(by_seed(study, rule, deadline_s)))
+    if set(found.values()) == {reproduction.seeds}:
+        return {}
+    return {rule: ", ".join(map(str, seeds)) or NO_SEEDS for rule, seeds in found.items()}
 
 
 def how_run(summaries: Summaries) -> list[str]:
