@@ -154,6 +154,45 @@ def test_a_worker_that_always_dies_is_given_up_and_refusals_come_back(tmp_path: 
         compare(tiny_settings(), schedulers=[f"{file}:Mine"], **asked)
 
 
+# What is shared takes its time to be read by the worker, and only then the time is up.
+IN_THE_BACKGROUND = """
+import signal, sys, time
+from pathlib import Path
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from fedteddi.cluster import connected
+
+READING = Path({marker!r})
+
+def read():
+    READING.touch()
+    time.sleep(5)
+
+class SlowToRead:
+    def __reduce__(self):
+        return read, ()
+
+def play(shared, group, tell):
+    raise AssertionError("it was cancelled before")
+
+def look(told, news):
+    give_up = time.monotonic() + 60
+    while not READING.exists() and time.monotonic() < give_up:
+        time.sleep(0.05)
+
+with connected("local", "cpu") as cluster:
+    print(cluster.spread(play, SlowToRead(), {{"one": None}}, look, stop_at=0.0), READING.exists())
+"""
+
+
+def test_time_is_up_in_a_shells_background_too(tmp_path: Path) -> None:
+    """There Ctrl-C is ignored, by which Ray cancels: a group that has not begun is left for --resume all the same."""
+    script = IN_THE_BACKGROUND.format(marker=str(tmp_path / "reading"))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.stdout == "[None] True\n", done.stderr
+
+
 # Who starts the tests in a shell's background has Ctrl-C ignored, which is inherited.
 SCRIPT = """
 import signal

@@ -111,12 +111,13 @@ class Cluster:
         deaths = [0] * len(names)
         news: list[str] = []
         pending = {begin(number): number for number in range(len(names))}
+        cancelled = set()
         try:
             while pending:
                 done, _ = ray.wait(list(pending), timeout=POLL_S)
                 for reference in done:
                     number = pending.pop(reference)
-                    answer = self._answer(reference, names[number])
+                    answer = self._answer(reference, names[number], reference in cancelled)
                     if isinstance(answer, Died):
                         deaths[number] += 1
                         _check_deaths(names[number], deaths[number], answer)
@@ -131,6 +132,7 @@ class Cluster:
                 if stop_at is not None and time.time() > stop_at:
                     for reference in [r for r, number in pending.items() if number not in told]:
                         ray.cancel(reference)
+                        cancelled.add(reference)
         except BaseException:  # such as Ctrl-C
             self._cancel(list(pending))
             raise
@@ -138,8 +140,8 @@ class Cluster:
             ray.kill(board)
         return answers
 
-    def _answer(self, reference: Any, name: str) -> Any:
-        """Return what a group answered; raise what it refused."""
+    def _answer(self, reference: Any, name: str, cancelled: bool) -> Any:
+        """Return what a group answered, None if it was cancelled in time; raise what it refused."""
         errors = self._ray.exceptions
         try:
             answer = self._ray.get(reference)
@@ -155,6 +157,10 @@ class Cluster:
         except errors.RuntimeEnvSetupError as error:
             raise InputError(f"Ray could not prepare a worker ({_first_line(error)})") from None
         except errors.RayTaskError as error:
+            # Where Ctrl-C is ignored, as in a shell's background, Ray stumbles over cancelling a worker that reads
+            # what it was sent ("'Handlers' object is not callable").
+            if cancelled:
+                return None
             if "failed to import" in str(error) or isinstance(error.cause, ImportError):
                 raise InputError(
                     f"a worker of the Ray cluster could not import what {name} needs"
