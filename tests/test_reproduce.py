@@ -127,7 +127,7 @@ def test_runs_that_fail_are_named_and_nobody_is_told_to_resume_them(cli: Cli) ->
     assert "are done" not in done.out
     kept = cli("reproduce", "cifar10", "--out", "burst", "--summarise", "kept")
     assert kept.code == 2
-    assert "every run failed: " in kept.err
+    assert "no run has come to its end, and 2 failed, the first one so: " in kept.err
     assert "lower training.learning_rate" in kept.err
     assert len(read_summaries(Path("kept")).failed) == 2
 
@@ -247,7 +247,7 @@ def diverged(rule: str, seed: int, cause: str = "its loss is not finite") -> Run
     return replace(made_run(rule, seed, [0.5, 0.6]), records=(), finished=False, failure=Failure(1, 3, cause))
 
 
-def test_runs_that_diverged_are_kept_as_such_and_named_on_the_page() -> None:
+def test_runs_that_diverged_are_kept_as_such_and_named_on_the_page(cli: Cli) -> None:
     """Of random seed 1 is missing, and the page says why; a rule of which all runs failed has a file as well."""
     whole = in_short(made_run("fedteddi", 0, [0.5, 0.6]), made_run("fedteddi", 1, [0.5, 0.6]))
     part = in_short(made_run("random", 0, [0.5, 0.55]))
@@ -273,6 +273,8 @@ def test_runs_that_diverged_are_kept_as_such_and_named_on_the_page() -> None:
     assert told in page
     assert told in Path("README.md").read_text()
     assert "3 finished runs" in page
+    done = cli("reproduce", "cifar10", "--from-summaries", "kept")
+    assert "fed-cbs at 1.2 s, seed 0 failed, and is left out: its loss is not finite" in done.err
     assert "Failed" not in page_of_summaries(CIFAR10, _written(whole)).files[0].read_text()
 
 
@@ -420,7 +422,7 @@ def test_committed_pages_are_what_their_summaries_give(folder: Path, tmp_path: P
     study = REPRODUCTIONS[summaries.name]
     if folder.name in QUOTED:
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        assert at_a_glance(study, ordered(study, summaries.study)) in readme
+        assert at_a_glance(study, ordered(study, summaries.study), summaries.failed) in readme
 
 
 def test_what_is_only_compared_holds_nothing_but_summaries() -> None:

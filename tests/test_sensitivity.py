@@ -309,6 +309,19 @@ def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
         in page
     )
     assert "- search = exact was not run." in page
+    again = cli("sensitivity", "cifar10", "--quick", "--from-summaries", "kept")
+    assert "seed 0, at search = exact failed, and is left out: it diverged" in " ".join(again.err.split())
+
+    # Not if it belongs to another study; and of nothing else there is no page.
+    stranger = replace(failed, settings=failed.settings.changed(training__momentum=0.1))
+    write_summary(Summaries(CIFAR10_QUICK.name, (), (stranger,)), Path("kept/search-exact.jsonl.gz"))
+    with pytest.raises(InputError, match="search-exact/fedteddi with seed 0 belongs to another study"):
+        read_levels(CIFAR10_QUICK, Path("kept"))
+    write_summary(Summaries(CIFAR10_QUICK.name, (), (failed,)), Path("alone/search-exact.jsonl.gz"))
+    with pytest.raises(
+        InputError, match="no run has come to its end, and 1 failed, the first one so: it div"
+    ):
+        page_of_summaries(CIFAR10_QUICK, Path("alone"))
 
 
 def test_rules_that_do_not_look_at_k_begin_alike() -> None:

@@ -1,6 +1,6 @@
 """What commands that play runs say in the end: what failed, what is left out, where the records are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ import typer
 from fedteddi.terminal import out, say
 
 if TYPE_CHECKING:
+    from fedteddi.results.folder import Failure
     from fedteddi.results.runs import RunRecord, Study
 
 
@@ -18,10 +19,15 @@ def name_unfinished(names: list[str]) -> None:
         say("warning", f"{name} is not finished, and left out: continue it with --resume")
 
 
-def say_failed(study: "Study") -> None:
-    """Name the runs that failed, and why."""
-    for title, failure in study.failures.items():
-        say("warning", f"{title} failed, and is left out: {failure.cause}, and choose another --out")
+def name_failed(causes: Mapping[str, str]) -> None:
+    """Name the runs that a page leaves out because they failed, and why."""
+    for title, cause in causes.items():
+        say("warning", f"{title} failed, and is left out: {cause}")
+
+
+def say_failed(failures: Mapping[str, "Failure"]) -> None:
+    """Name the runs of a folder that failed, why, and what to do."""
+    name_failed({title: f"{failure.cause}, and choose another --out" for title, failure in failures.items()})
 
 
 def all_failed(study: "Study") -> bool:

@@ -163,7 +163,7 @@ def compare(
             ray=ray,
         )
     if study.unfinished or all_failed(study):
-        say_failed(study)
+        say_failed(study.failures)
     else:
         report(folder)  # which names the failed ones too
     say_end(study, folder)
@@ -200,7 +200,7 @@ def report(
             out.print(f"\n[bold]{title}[/]")
             print_table(table)
     name_unfinished(made.unfinished)
-    say_failed(study)
+    say_failed(study.failures)
     say_idle(study.runs)
     if made.warning:
         say("warning", made.warning)

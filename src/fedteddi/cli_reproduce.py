@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedteddi.cli_data import DataDir
-from fedteddi.cli_endings import all_failed, name_unfinished, say_end, say_failed
+from fedteddi.cli_endings import all_failed, name_failed, name_unfinished, say_end, say_failed
 from fedteddi.cli_experiments import (
     Changes,
     Device,
@@ -68,7 +68,7 @@ def reproduce(
     readme: Annotated[
         Path | None,
         typer.Option(
-            help="With either of these: also write the claims in short between the marks in this file."
+            help="With either of these: also write the study at a glance between its marks in this file."
         ),
     ] = None,
 ) -> None:
@@ -88,7 +88,9 @@ def reproduce(
         name_unfinished(library.summarise(chosen, folder, summarise))
     if kept is not None:
         into = out_folder if from_summaries is not None else None
-        show_page(library.page_of_summaries(chosen, kept, into, readme), COLUMNS)
+        page = library.page_of_summaries(chosen, kept, into, readme)
+        name_failed(page.failed)
+        show_page(page, COLUMNS)
         return
     with watching() as watch:
         played = library.reproduce(
@@ -105,7 +107,7 @@ def reproduce(
             device=device,
             data_dir=data_dir,
         )
-    say_failed(played)
+    say_failed(played.failures)
     if not played.unfinished and not all_failed(played):
         page, unfinished = library.page_of_runs(chosen, folder)
         name_unfinished(unfinished)

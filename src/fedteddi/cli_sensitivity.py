@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedteddi.cli_data import DataDir
-from fedteddi.cli_endings import name_unfinished, say_where
+from fedteddi.cli_endings import name_failed, name_unfinished, say_failed, say_where
 from fedteddi.cli_experiments import (
     Changes,
     Device,
@@ -17,10 +17,9 @@ from fedteddi.cli_experiments import (
 )
 from fedteddi.cli_pages import FromSummaries, Summarise, one_of, show_page
 from fedteddi.cli_progress import watching
-from fedteddi.terminal import say
 
 if TYPE_CHECKING:
-    from fedteddi.results.runs import RunRecord
+    pass
 
 
 def register(app: typer.Typer) -> None:
@@ -81,7 +80,9 @@ def sensitivity(
     if summarise is not None:
         name_unfinished(library.summarise(grid, folder, summarise))
     if kept is not None:
-        show_page(library.page_of_summaries(grid, kept, out_folder if from_summaries is not None else None))
+        page = library.page_of_summaries(grid, kept, out_folder if from_summaries is not None else None)
+        name_failed(page.failed)
+        show_page(page)
         return
     with watching() as watch:
         played = library.sensitivity(
@@ -99,21 +100,14 @@ def sensitivity(
             device=device,
             data_dir=data_dir,
         )
-    failed = _say_failed(played)
+    failures = {name: run.failure for name, run in played.items() if run.failure is not None}
+    say_failed(failures)
     finished = all(run.finished or run.failure for run in played.values())
-    if finished and failed < len(played):
+    if finished and len(failures) < len(played):
         page, unfinished = library.page_of_runs(grid, folder)
         name_unfinished(unfinished)
         show_page(page)
-    if failed < len(played):
-        say_where(folder, finished, "all other rounds" if failed else "all rounds")
-    if failed:
+    if len(failures) < len(played):
+        say_where(folder, finished, "all other rounds" if failures else "all rounds")
+    if failures:
         raise typer.Exit(1)
-
-
-def _say_failed(played: "dict[str, RunRecord]") -> int:
-    """Name the runs that failed, and why; return how many."""
-    causes = {name: run.failure.cause for name, run in played.items() if run.failure is not None}
-    for name, cause in causes.items():
-        say("warning", f"{name} failed, and is left out: {cause}, and choose another --out")
-    return len(causes)

@@ -20,6 +20,8 @@ RETRIES = 2  # of a group whose worker died
 POLL_S = 1.0
 CANCEL_S = 10.0  # how long workers may take to stop by themselves
 
+CANCELLED_IN_BACKGROUND = "'Handlers' object is not callable"
+
 Look = Callable[
     [dict[int, Any], list[str]], None
 ]  # what every group told last, and what the user should know
@@ -110,14 +112,14 @@ class Cluster:
         answers: list[Any] = [None] * len(names)
         deaths = [0] * len(names)
         news: list[str] = []
+        told: dict[int, Any] = {}
         pending = {begin(number): number for number in range(len(names))}
-        cancelled = set()
         try:
             while pending:
                 done, _ = ray.wait(list(pending), timeout=POLL_S)
                 for reference in done:
                     number = pending.pop(reference)
-                    answer = self._answer(reference, names[number], reference in cancelled)
+                    answer = self._answer(reference, names[number])
                     if isinstance(answer, Died):
                         deaths[number] += 1
                         _check_deaths(names[number], deaths[number], answer)
@@ -127,12 +129,11 @@ class Cluster:
                         pending[begin(number)] = number
                     else:
                         answers[number] = answer
-                told = self._read(board)
+                told |= self._read(board)
                 look({number: last for number, last in told.items() if last is not None}, news)
                 if stop_at is not None and time.time() > stop_at:
                     for reference in [r for r, number in pending.items() if number not in told]:
                         ray.cancel(reference)
-                        cancelled.add(reference)
         except BaseException:  # such as Ctrl-C
             self._cancel(list(pending))
             raise
@@ -140,7 +141,7 @@ class Cluster:
             ray.kill(board)
         return answers
 
-    def _answer(self, reference: Any, name: str, cancelled: bool) -> Any:
+    def _answer(self, reference: Any, name: str) -> Any:
         """Return what a group answered, None if it was cancelled in time; raise what it refused."""
         errors = self._ray.exceptions
         try:
@@ -157,9 +158,9 @@ class Cluster:
         except errors.RuntimeEnvSetupError as error:
             raise InputError(f"Ray could not prepare a worker ({_first_line(error)})") from None
         except errors.RayTaskError as error:
-            # Where Ctrl-C is ignored, as in a shell's background, Ray stumbles over cancelling a worker that reads
-            # what it was sent ("'Handlers' object is not callable").
-            if cancelled:
+            # Where Ctrl-C is ignored, as in a shell's background, Ray stumbles over cancelling a worker that still
+            # reads what it was sent: it calls the handler of the signal, and there is none.
+            if isinstance(error.cause, TypeError) and str(error.cause) == CANCELLED_IN_BACKGROUND:
                 return None
             if "failed to import" in str(error) or isinstance(error.cause, ImportError):
                 raise InputError(

@@ -143,7 +143,7 @@ def read_runs(grid: Sensitivity, runs: Path) -> tuple[Played, list[str]]:
         if any((runs / key).glob("*/settings.toml")):
             found[key], names = from_folder(grid.name, runs / key)
             unfinished += [f"{key}/{name}" for name in names]
-    if not any(summaries.runs for summaries in found.values()):
+    if not any(summaries.runs or summaries.failed for summaries in found.values()):
         raise InputError(f"{runs} holds no run that has come to its end: finish one with --resume")
     return Played(grid, {key: own for key, own in found.items() if own.runs or own.failed}), unfinished
 

@@ -92,12 +92,12 @@ OTHERS = ("fedteddi", *RIVALS, "fedteddi[search=refined]", "fedcgd[search=refine
 AS_THEY_ARE = """\
 The rows about the paper's rules as they are, without the better search, were added after the runs."""
 CELLS = """\
-A *cell* is a deadline, an accuracy and a target. It is *won* if fedteddi-plus needs fewer rounds than every other
-rule, in the mean over the seeds that all of them have; *clearly*, if the 95 % intervals of the differences from each
-of them, seed by seed, lie above zero. It is *open* where runs that never reach the target leave the order open. The
-*best other rule* is the one that gets there with most seeds, and of several the one with the fewest rounds; of an open
-cell, one that leaves it open. The claim holds if every cell that can be won is won clearly, and does not hold if one is
-clearly not."""
+A *cell* is a deadline, or frame, an accuracy and a target. It is *won* if fedteddi-plus needs fewer rounds than every
+other rule, in the mean over the seeds that all of them have; *clearly*, if the 95 % intervals of the differences from
+each of them, seed by seed, lie above zero. It is *open* where runs that never reach the target leave the order open.
+The *best other rule* is the one that gets there with most seeds, and of several the one with the fewest rounds; of an
+open cell, one that leaves it open. The claim holds if every cell that can be won is won clearly, and does not hold if
+one is clearly not."""
 UNTOUCHED = f"""\
 {CELLS}
 The targets were fixed before fedteddi-plus was developed, on seeds 0 and 1 only; nothing was decided on the seeds

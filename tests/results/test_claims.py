@@ -152,6 +152,17 @@ def test_first_is_ahead_of_every_rival() -> None:
     assert claim.judge(Study(ours), (1.2,))[0].findings[0].full == "1.2 s: no runs of fedteddi and random"
 
 
+def test_few_that_are_ahead_of_ours_are_named_in_short_and_many_counted() -> None:
+    rivals = ("random", "fed-cbs", "pure-drift")
+    better = [run for rule in rivals for run in finals(rule, [0.75, 0.76, 0.78])]
+    study = Study((*finals("fedteddi", [0.5, 0.51, 0.52]), *better))
+    (two, _) = First("final accuracy", rivals[:2], "figure 3").judge(study, (1.2,))
+    assert two.findings[0].short == "1.2 s: ahead of 0 of 2, behind random, fed-cbs"
+    (three, _) = First("final accuracy", rivals, "figure 3").judge(study, (1.2,))
+    assert three.findings[0].short == "1.2 s: ahead of 0 of 3, behind 3"
+    assert three.findings[0].full.endswith("ahead of 0 of 3, behind random, fed-cbs, pure-drift")
+
+
 def test_first_in_speed() -> None:
     rivals = Study((*reaching("random", [40, 45, 50]).runs, *reaching("fed-cbs", [15, 20, 25]).runs))
     claim = First("speed", ("random", "fed-cbs"), "figure 5")

@@ -111,9 +111,10 @@ def test_mean_accuracy_over_each_frame_and_how_often_it_is_ahead() -> None:
     study = Study((*runs("fedteddi", same, [5, 5, 5]), *runs("random", [40, 40, 40], [5, 5, 5])))
     claim = First("mean accuracy over the frame", ("random",), "figure 6", frames=(1, 2))
     one, two = claim.judge(study, (30.0,))[0].findings
-    assert one.short == "frame 1: ahead of 1 of 1, its mean curve above theirs at 6 of 10 evaluations"
+    assert one.short == "frame 1: ahead of 1 of 1"
+    assert one.full.endswith("ahead of 1 of 1, its mean curve above theirs at 6 of 10 evaluations")
     assert one.verdict == "holds"
-    assert two.short.endswith("above theirs at 0 of 10 evaluations")
+    assert two.full.endswith("above theirs at 0 of 10 evaluations")
     assert two.verdict == "does not hold"
 
 
@@ -217,6 +218,18 @@ def test_thin_lines_end_where_the_full_one_begins() -> None:
     _, thin = rounds_to_levels(study, 1).axes[0].get_lines()
     drawn = [(x, y) for x, y in np.asarray(thin.get_xydata()) if not np.isnan(y)]
     np.testing.assert_allclose(drawn, [(0.41, 5), (0.42, 15)])
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_few_levels_can_be_drawn_too(levels: int) -> None:
+    """One seed learns so many levels above 0.40, the other none; of another rule, both seeds do."""
+    rising = jump(10, 0.40, 0.40 + levels / 100)
+    made = [made_frames("fedteddi", seed, [c]) for seed, c in enumerate((rising, jump(None, 0.40)))]
+    whole = [made_frames("random", seed, [rising]) for seed in (0, 1)]
+    ours, thin, theirs = rounds_to_levels(Study((*made, *whole)), 1).axes[0].get_lines()
+    assert len(ours.get_xdata()) == 0
+    np.testing.assert_allclose(thin.get_xydata(), [(0.41 + place / 100, 30) for place in range(levels)])
+    np.testing.assert_allclose(theirs.get_xydata(), [(0.41 + place / 100, 10) for place in range(levels)])
 
 
 def test_a_level_that_no_seed_learns_is_not_drawn() -> None:

@@ -27,6 +27,11 @@ class Cell:
     others: dict[str, RoundsTo]
 
     @property
+    def place(self) -> tuple[int, float]:
+        """Frame and deadline."""
+        return self.frame, self.deadline_s
+
+    @property
     def best_other(self) -> str:
         """The rule that gets there with most seeds, and of several the one with the fewest rounds in the mean.
 
@@ -180,15 +185,12 @@ def cells_at_a_glance(found: list[Cell]) -> pd.DataFrame:
 
     In a cell our rounds, bold in Markdown where they are the fewest, above those of the best other rule.
     """
-    frames, deadlines = {cell.frame for cell in found}, {cell.deadline_s for cell in found}
+    named = _places(found)
+    contested = {(cell.accuracy, cell.target) for cell in found if cell.is_contested}
     rows: dict[tuple[str, float], dict[str, str]] = {}
     for cell in found:
-        of_target = [c for c in found if (c.accuracy, c.target) == (cell.accuracy, cell.target)]
-        if any(c.is_contested for c in of_target):
-            of_frame = [f"frame {cell.frame}"] if len(frames) > 1 else []
-            of_deadline = [f"{cell.deadline_s:g} s"] if len(deadlines) > 1 or not of_frame else []
-            row = rows.setdefault((cell.accuracy, cell.target), {})
-            row[", ".join(of_frame + of_deadline)] = _at_a_glance(cell)
+        if (target := (cell.accuracy, cell.target)) in contested:
+            rows.setdefault(target, {})[named[cell.place]] = _at_a_glance(cell)
     return pd.DataFrame(
         [{"rounds to": f"{accuracy} {percent(target)}"} | each for (accuracy, target), each in rows.items()]
     )
@@ -209,14 +211,24 @@ def cells_in_short(found: list[Cell]) -> str:
     text = f"won {len(won)} of {len(contested)} cells ({sum(cell.is_clear for cell in won)} clearly)"
     lost = [cell for cell in contested if cell.outcome != "won"]
     if lost:
-        text += "; not won: " + "; ".join(_named(cell, len({c.frame for c in found}) > 1) for cell in lost)
+        text += "; not won: " + "; ".join(_named(cell, _places(found)[cell.place]) for cell in lost)
     return text
 
 
-def _named(cell: Cell, with_frame: bool) -> str:
-    frame = f"frame {cell.frame}, " if with_frame else ""
+def _named(cell: Cell, place: str) -> str:
     why = cell.best_other if cell.outcome == "not won" else f"{cell.outcome}, {cell.best_other}"
-    return f"{frame}{cell.deadline_s:g} s, {cell.accuracy} {percent(cell.target)} ({why})"
+    return f"{place}, {cell.accuracy} {percent(cell.target)} ({why})"
+
+
+def _places(found: list[Cell]) -> dict[tuple[int, float], str]:
+    """Name each frame and deadline: by the frame if there are several; by the deadline likewise, or if that is all."""
+    frames, deadlines = {cell.frame for cell in found}, {cell.deadline_s for cell in found}
+    named = {}
+    for cell in found:
+        of_frame = [f"frame {cell.frame}"] if len(frames) > 1 else []
+        of_deadline = [f"{cell.deadline_s:g} s"] if len(deadlines) > 1 or not of_frame else []
+        named[cell.place] = ", ".join(of_frame + of_deadline)
+    return named
 
 
 def _mean(rounds: RoundsTo) -> float:

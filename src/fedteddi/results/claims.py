@@ -160,7 +160,7 @@ class First:
             if self.what == "mean accuracy over the frame":
                 above, evaluations = above_all(list(pairs.values()), frame, accuracy)
                 often = f", its mean curve above theirs at {above} of {evaluations} evaluations"
-                found = replace(found, short=found.short + often, full=found.full + often)
+                found = replace(found, full=found.full + often)
             yield found
         else:
             every = [list(by_seed(study, rule, time).values()) for rule in (OURS, *pairs)]
@@ -182,12 +182,14 @@ def _counted(where: str, each: dict[str, Finding], best: str, missing: list[str]
     behind = [rival for rival, finding in each.items() if finding.verdict == "does not hold"]
     all_of_them = ahead_of == len(verdicts) and not missing
     verdict: Verdict = "does not hold" if behind else "holds" if all_of_them else "cannot be judged"
-    counted = f"ahead of {ahead_of} of {len(verdicts)}"
+    short = full = f"ahead of {ahead_of} of {len(verdicts)}"
     if behind:
-        counted += f", behind {', '.join(behind)}"
-    if missing:
-        counted += f", no runs with {', '.join(missing)}"
-    return Finding(verdict, f"{where}: {counted}", f"{each[best].full} (best rival: {best}), {counted}")
+        full += f", behind {', '.join(behind)}"
+        short = full if len(behind) <= 2 else f"{short}, behind {len(behind)}"
+    without = f", no runs with {', '.join(missing)}" if missing else ""
+    return Finding(
+        verdict, f"{where}: {short}{without}", f"{each[best].full} (best rival: {best}), {full}{without}"
+    )
 
 
 @dataclass(frozen=True)

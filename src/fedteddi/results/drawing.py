@@ -40,7 +40,7 @@ MARKS = {
     "best-channel": "*",
 }
 PANEL_IN = (4.6, 3.4)
-THIN = "thin"
+NAMELESS = "_nolegend_"  # of lines that a legend leaves out
 
 
 def panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
@@ -77,10 +77,10 @@ def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
 
 def thin_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
     """Draw y [points], which says less than a full line would: with hollow marks, and not in the legend."""
-    (drawn,) = ax.plot(
+    ax.plot(
         x,
         y,
-        **_stroke(ax, scheduler) | {"label": "_nolegend_"},
+        **_stroke(ax, scheduler) | {"label": NAMELESS},
         linewidth=1.0 if scheduler in BOLD else 0.6,
         marker=MARKS.get(scheduler, "."),
         markersize=3.0,
@@ -88,12 +88,11 @@ def thin_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
         markeredgewidth=0.7,
         zorder=1.5,
     )
-    drawn.set_gid(THIN)
 
 
 def has_thin_lines(figure: Figure) -> bool:
     """Say whether one of a figure's panels has a thin line."""
-    return any(drawn.get_gid() == THIN for ax in figure.axes for drawn in ax.get_lines())
+    return any(drawn.get_label() == NAMELESS for ax in figure.axes for drawn in ax.get_lines())
 
 
 def _stroke(ax: Axes, scheduler: str) -> dict[str, Any]:
@@ -113,8 +112,7 @@ def _colour_of_another(ax: Axes, scheduler: str) -> str:
         str(drawn.get_label()): str(drawn.get_color())
         for panel in (figure.axes if figure else [ax])
         for drawn in panel.get_lines()
-        if drawn.get_gid() != THIN  # it has no name
-        and str(drawn.get_label()).partition("-search-")[0] not in COLOURS
+        if drawn.get_label() != NAMELESS and str(drawn.get_label()).partition("-search-")[0] not in COLOURS
     }
     palette = list(COLOURS.values())[2:]
     return others.get(scheduler, palette[len(others) % len(palette)])

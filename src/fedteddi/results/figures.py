@@ -184,8 +184,8 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
         by_some = np.array([any(f.rounds) for f in found]) & ~by_all
         line(ax, scheduler, x[by_all], rounds[:, by_all])  # even if it has no point: for the legend
         if by_some.any():
-            beside = np.convolve(by_some, [1, 1, 1], mode="same") > 0  # so that it joins the full line
-            drawn = by_some | (by_all & beside)
+            around = np.pad(by_some, 1)
+            drawn = by_some | (by_all & (around[:-2] | around[2:]))  # so that it joins the full line
             thin_line(ax, scheduler, x, np.where(drawn, rounds.mean(axis=0), np.nan))
     ax.set_xlabel(f"{accuracy} test accuracy")
     ax.set_ylabel(f"rounds of frame {frame}")

@@ -8,15 +8,16 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedteddi.errors import InputError
 from fedteddi.results import figures, tables
 from fedteddi.results.cells import cells, cells_table
 from fedteddi.results.claims import OURS, Judged
 from fedteddi.results.page_parts import (
     QUICK,
     Page,
+    causes,
     cautions,
     changes,
+    check_any_finished,
     how_run,
     plain,
     save_page,
@@ -39,20 +40,15 @@ def write_page(
     `paper` are the settings of the paper's study, `source` says what makes the page again, and from what.
     """
     study = ordered(reproduction, summaries.study)
-    if not study.runs:
-        causes = [run.failure.cause for run in summaries.failed if run.failure is not None]
-        raise InputError(
-            f"every run failed: {causes[0]}"
-            if causes
-            else "no run has come to its end yet: finish one with --resume"
-        )
+    failed = causes(summaries.failed)
+    check_any_finished(summaries.runs, failed)
     changed = changes(study, paper)
     mark = QUICK if shorter(changed) else ""
     claims = claims_table(reproduction, study)
     parts = {"claims": claims} | _tables(reproduction, study)
     pictures = _figures(study)
     text = _text(reproduction, summaries, changed, mark, name, source, parts, list(pictures))
-    return Page(save_page(into, name, text, parts, pictures, mark), claims, starts(study))
+    return Page(save_page(into, name, text, parts, pictures, mark), claims, starts(study), failed)
 
 
 def claims_table(reproduction: Reproduction, study: Study) -> pd.DataFrame:

@@ -30,7 +30,8 @@ class Page:
 
     files: list[Path]
     claims: pd.DataFrame
-    warning: str = ""
+    warning: str
+    failed: dict[str, str]  # runs that diverged, and why
 
 
 def save_page(
@@ -77,10 +78,26 @@ def shorter(changed: dict[str, tuple[object, object]]) -> bool:
     return fewer or "evaluation.test_images" in changed
 
 
-def failures(failed: Iterable[tuple[str, RunRecord]]) -> list[str]:
+def causes(failed: Iterable[RunRecord]) -> dict[str, str]:
+    """Return why each run diverged, by its title."""
+    return {run.title: run.failure.cause for run in failed if run.failure is not None}
+
+
+def failures(causes: dict[str, str]) -> list[str]:
     """Name the runs that diverged, and why, as lines of a page: without them a rule may look better than it is."""
-    causes = [f"{title}: {run.failure.cause}" for title, run in failed if run.failure is not None]
-    return [f"**Failed,** and left out of all that follows: {'; '.join(causes)}.", ""] if causes else []
+    named = "; ".join(f"{title}: {cause}" for title, cause in causes.items())
+    return [f"**Failed,** and left out of all that follows: {named}.", ""] if named else []
+
+
+def check_any_finished(runs: Iterable[Summarised], causes: dict[str, str]) -> None:
+    """Refuse to write a page about nothing."""
+    if any(True for _ in runs):
+        return
+    if not causes:
+        raise InputError("no run has come to its end yet: finish one with --resume")
+    raise InputError(
+        f"no run has come to its end, and {len(causes)} failed, the first one so: {next(iter(causes.values()))}"
+    )
 
 
 def starts(study: Study) -> str:
@@ -90,7 +107,7 @@ def starts(study: Study) -> str:
 
 def cautions(study: Study, failed: Iterable[RunRecord]) -> list[str]:
     """Return as lines what a reader must know before the results of a study: what failed, what began otherwise."""
-    return [*failures((run.title, run) for run in failed), *paragraph(starts(study))]
+    return [*failures(causes(failed)), *paragraph(starts(study))]
 
 
 def seeds_run(reproduction: Reproduction, study: Study) -> dict[str, str]:

@@ -16,7 +16,7 @@ from fedteddi.results.reproduction import Reproduction
 from fedteddi.results.runs import ACCURACIES, RunRecord, Study
 
 
-def at_a_glance(reproduction: Reproduction, study: Study, failed: Iterable[RunRecord] = ()) -> str:
+def at_a_glance(reproduction: Reproduction, study: Study, failed: Iterable[RunRecord]) -> str:
     """Return a study's claims and cells as Markdown, and what a reader must know of its runs."""
     parts = [tables.markdown(_claims(reproduction.judged(study)))]
     if reproduction.ours != OURS:
@@ -53,12 +53,13 @@ def _claims(judged: list[Judged]) -> pd.DataFrame:
 
 
 def _verdict(row: Judged) -> str:
-    """Return the verdict with what was found; of several comparisons, in how many of them the claim holds."""
+    """Return the verdict above what was found in each place; what is the same everywhere only once."""
     verdict = f"**{row.verdict}**" if row.verdict == "holds" else row.verdict
-    if len(row.findings) == 1:
-        return f"{verdict}<br>{row.findings[0].short}"
-    holding = sum(finding.verdict == "holds" for finding in row.findings)
-    return f"{verdict}<br>ahead in {holding} of {len(row.findings)}"
+    found = [finding.short for finding in row.findings]
+    everywhere = {text.partition(": ")[2] for text in found}
+    if len(found) > 1 and len(everywhere) == 1:
+        found = list(everywhere)
+    return "<br>".join([verdict, *found])
 
 
 def _seeds(reproduction: Reproduction, study: Study) -> str:

@@ -97,7 +97,7 @@ class Played:
         levels = {BASELINE: Level(BASELINE)}
         levels |= {factor.key(level): level for factor, level in self.grid.varied()}
         for key, level in levels.items():
-            for run in self._runs(key):
+            for run in [*self._runs(key), *(self.by_level[key].failed if key in self.by_level else ())]:
                 self._check_belongs(run, key, level)
 
     @property

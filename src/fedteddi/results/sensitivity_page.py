@@ -8,7 +8,17 @@ from pathlib import Path
 import pandas as pd
 
 from fedteddi.results import sensitivity_figures, tables
-from fedteddi.results.page_parts import QUICK, Page, changes, failures, how_run, plain, save_page, shorter
+from fedteddi.results.page_parts import (
+    QUICK,
+    Page,
+    changes,
+    check_any_finished,
+    failures,
+    how_run,
+    plain,
+    save_page,
+    shorter,
+)
 from fedteddi.results.sensitivity_claims import MARKS, in_words
 from fedteddi.results.sensitivity_grid import BASELINE, Factor, Played, Sensitivity
 from fedteddi.results.sensitivity_tables import (
@@ -30,6 +40,8 @@ def write_page(played: Played, paper: Settings, into: Path, name: str, source: s
 
     `paper` are the settings of the paper's study, `source` says what makes the page again, and from what.
     """
+    failed = _causes(played)
+    check_any_finished(played.everything.runs, failed)
     grid, outcomes = played.grid, judged(played)
     changed = changes(played.baseline, paper) if played.baseline.runs else {}
     mark = QUICK if shorter(changed) else ""
@@ -44,7 +56,7 @@ def write_page(played: Played, paper: Settings, into: Path, name: str, source: s
     lines += ["As CSV: " + ", ".join(f"[{title}]({name}/{title}.csv)" for title in parts) + "."]
     lines += ["", "## How it was run", "", *how_run(played.everything)]
     files = save_page(into, name, "\n".join(lines) + "\n", parts, pictures, mark)
-    return Page(files, counts, _starts(played))
+    return Page(files, counts, _starts(played), failed)
 
 
 def _head(played: Played, source: str, changed: dict[str, tuple[object, object]], mark: str) -> list[str]:
@@ -64,10 +76,18 @@ def _head(played: Played, source: str, changed: dict[str, tuple[object, object]]
         lines += ["Settings of the baseline that differ from the paper's study:", ""]
         lines += [f"- `{key}`: {plain(now)} instead of {plain(was)}" for key, (was, now) in changed.items()]
         lines += [""]
-    failed = [(key, run) for key, own in played.by_level.items() for run in own.failed]
-    named = names(grid)
-    lines += failures((f"{run.title}, at {named[key]}", run) for key, run in failed)
-    return [*lines, *paragraph(_starts(played))]
+    return [*lines, *failures(_causes(played)), *paragraph(_starts(played))]
+
+
+def _causes(played: Played) -> dict[str, str]:
+    """Return why each run diverged, by its title and level."""
+    named = names(played.grid)
+    return {
+        f"{run.title}, at {named[key]}": run.failure.cause
+        for key, own in played.by_level.items()
+        for run in own.failed
+        if run.failure is not None
+    }
 
 
 def _starts(played: Played) -> str:
