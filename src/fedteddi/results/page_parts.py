@@ -1,6 +1,6 @@
 """What every page about many runs is made of: files on a disk, how it differs from the paper, how it was run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,9 +89,9 @@ def failures(causes: dict[str, str]) -> list[str]:
     return [f"**Failed,** and left out of all that follows: {named}.", ""] if named else []
 
 
-def check_any_finished(runs: Iterable[Summarised], causes: dict[str, str]) -> None:
+def check_any_finished(runs: Sequence[Summarised], causes: dict[str, str]) -> None:
     """Refuse to write a page about nothing."""
-    if any(True for _ in runs):
+    if runs:
         return
     if not causes:
         raise InputError("no run has come to its end yet: finish one with --resume")
