@@ -1,7 +1,7 @@
 """The command that varies one factor at a time. Torch is imported only when it is used."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +17,6 @@ from fedteddi.cli_experiments import (
 )
 from fedteddi.cli_pages import FromSummaries, Summarise, one_of, show_page
 from fedteddi.cli_progress import watching
-
-if TYPE_CHECKING:
-    pass
 
 
 def register(app: typer.Typer) -> None:

@@ -19,8 +19,7 @@ LOCAL = "local"
 RETRIES = 2  # of a group whose worker died
 POLL_S = 1.0
 CANCEL_S = 10.0  # how long workers may take to stop by themselves
-
-CANCELLED_IN_BACKGROUND = "'Handlers' object is not callable"
+CANCELLED_IN_BACKGROUND = "'Handlers' object is not callable"  # raised by Ray itself; `_answer` says when
 
 Look = Callable[
     [dict[int, Any], list[str]], None

@@ -211,7 +211,8 @@ def cells_in_short(found: list[Cell]) -> str:
     text = f"won {len(won)} of {len(contested)} cells ({sum(cell.is_clear for cell in won)} clearly)"
     lost = [cell for cell in contested if cell.outcome != "won"]
     if lost:
-        text += "; not won: " + "; ".join(_named(cell, _places(found)[cell.place]) for cell in lost)
+        named = _places(found)
+        text += "; not won: " + "; ".join(_named(cell, named[cell.place]) for cell in lost)
     return text
 
 
