@@ -1,5 +1,7 @@
 """The engine for GPUs against the one for CPUs: same jobs, same answers within rounding. On CUDA too where it is."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -191,6 +193,81 @@ def test_out_of_memory_means_fewer_jobs_at_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(engine, "_train_chunk", never)
     with pytest.raises(InputError, match="use smaller batches"):
         engine.train(jobs_of(model, 20))
+
+
+def test_more_jobs_go_at_once_again_when_others_give_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    engine = Stacked(model, data, "cpu", compiled=False)
+    train_chunk, others = engine._train_chunk, [0.7]
+    sizes: list[int] = []
+    monkeypatch.setattr(stacked, "held_by_others", lambda _device: others[0])
+
+    def train(others_hold: float) -> list[int]:
+        """Return the sizes that were tried in turn: beside others who hold more than a half, 4 jobs fit."""
+        others[0] = others_hold
+        sizes.clear()
+        engine.train(jobs_of(model, 16))
+        return list(sizes)
+
+    def narrow(chunk: list[TrainJob], _told: object) -> object:
+        sizes.append(len(chunk))
+        if len(chunk) > 4 and others[0] > 0.5:
+            raise torch.OutOfMemoryError("too many")
+        return train_chunk(chunk)
+
+    monkeypatch.setattr(engine, "_train_chunk", narrow)
+    assert train(0.7) == [16, 4, 4, 4, 4]
+    assert train(0.69) == [4, 4, 4, 4]  # next to nothing came back
+    assert train(0.8) == [4, 4, 4, 4]
+    assert train(0.6) == [16, 4, 4, 4, 4]  # not enough
+    assert train(0.6) == [4, 4, 4, 4]
+    assert train(0.3) == [16]
+    assert train(0.7) == [16, 4, 4, 4, 4]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU whose memory another process holds")
+def test_beside_a_process_that_holds_the_memory_of_a_gpu_cuda() -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    engine = Stacked(model, data, "cuda", compiled=False)
+    engine.train(jobs_of(model, 16))  # all that CUDA itself wants is there
+    torch.cuda.empty_cache()
+    hold = """import torch
+free_bytes, _ = torch.cuda.mem_get_info()
+held = torch.empty(free_bytes - 2**30, dtype=torch.int8, device="cuda")
+print("held", flush=True)
+input()"""
+    other = subprocess.Popen(
+        [sys.executable, "-c", hold],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    train_chunk, sizes = engine._train_chunk, []
+
+    def heavy(chunk: list[TrainJob], _told: object) -> object:
+        sizes.append(len(chunk))
+        torch.empty(len(chunk) * 2**27, dtype=torch.int8, device="cuda")  # 2 GiB for 16 jobs
+        return train_chunk(chunk)
+
+    engine._train_chunk = heavy  # type: ignore[method-assign, assignment]
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        engine.train(jobs_of(model, 16))
+        assert sizes[0] == 16
+        assert set(sizes[1:]) <= {4, 1}
+        narrow = len(sizes)
+        engine.train(jobs_of(model, 16))
+        assert 16 not in sizes[narrow:]
+        other.communicate("done\n", timeout=60)
+        sizes.clear()
+        engine.train(jobs_of(model, 16))
+        assert sizes == [16]
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_chunk_sizes() -> None:

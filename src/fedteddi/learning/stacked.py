@@ -1,8 +1,8 @@
 """The engine for a GPU: the jobs of all runs as one batched program over stacked weights.
 
 The programs (programs.py) are compiled for a few numbers of jobs only; longer lists are cut, shorter ones filled up
-with copies, but for jobs of very many steps. If memory does not suffice, fewer jobs go at once. It runs on a CPU too
-(tests do), only slower than one by one.
+with copies, but for jobs of very many steps. If memory does not suffice, fewer jobs go at once, until other processes
+give some back. It runs on a CPU too (tests do), only slower than one by one.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ AT_ONCE = (256, 64, 32, 16, 4, 1)  # numbers of jobs for which programs are made
 SMALLEST = 16  # fewer only of large batches, or for memory: compiling costs more than some idle rows
 IMAGES_WORTH_FILLING = 512  # in a step of all jobs of a chunk: beyond, an idle row is no trifle
 WORTH_FILLING = 0.7
+MUCH_MEMORY = 0.05  # of a device's: if others hold that much less, as many jobs as at first are tried again
 MANY_STEPS = 1000  # of a job, which only pre-training has: then idle rows cost more than compiling
 COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
 IMAGES_AT_ONCE = 256  # of one model, where only its answers are wanted
@@ -45,10 +46,12 @@ class Stacked:
         self.tf32 = precision != "float32"
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self.programs = Programs(model, data, self.device, dtype, compiled)
-        self.at_once = AT_ONCE[0]
+        self.most_at_once = AT_ONCE[0]
         if self.device.type == "cuda":
             total_bytes = torch.cuda.get_device_properties(self.device).total_memory
-            self.at_once = jobs_at_once(4 * len(model.weights), total_bytes)
+            self.most_at_once = jobs_at_once(4 * len(model.weights), total_bytes)
+        self.at_once = self.most_at_once
+        self.others_held = 0.0  # share of the device's memory that other processes had when ours did not suffice
         self.test_labels, self.num_classes = data.test_labels.numpy(), data.num_classes
 
     def place(self, weights: Tensor) -> Tensor:
@@ -145,6 +148,8 @@ class Stacked:
         For compiled work, which names the fewest jobs of a chunk, there are few sizes, and the last one is filled up.
         """
         done, start = [], 0
+        if self.at_once < self.most_at_once and self.others_held - held_by_others(self.device) > MUCH_MEMORY:
+            self.at_once = self.most_at_once
         while start < len(items):
             size, left = min(self.at_once, most), len(items) - start
             long = len(items) > AT_ONCE[0]
@@ -160,6 +165,7 @@ class Stacked:
                     ) from None
                 self.at_once = next(fewer for fewer in AT_ONCE if fewer < size)
                 torch.cuda.empty_cache()
+                self.others_held = held_by_others(self.device)
                 continue
             start += size
         return done
@@ -224,6 +230,14 @@ class Stacked:
 
     def _sent(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
+
+
+def held_by_others(device: torch.device) -> float:
+    """Return the share of a GPU's memory that other processes hold."""
+    if device.type != "cuda":
+        return 0.0
+    free_bytes, total_bytes = torch.cuda.mem_get_info(device)
+    return 1 - (free_bytes + torch.cuda.memory_reserved(device)) / total_bytes
 
 
 def jobs_at_once(weight_bytes: int, device_bytes: int) -> int:
