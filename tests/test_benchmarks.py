@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from fedteddi import Settings
 from fedteddi.results.summary import Summaries, Summarised
 from fedteddi.results.summary_files import write_summaries
-from made_study import made_run
+from made_study import made_frames, made_run
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,6 +22,14 @@ def run(*words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def refused(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode != 0
+    return done.stderr
 
 
 def test_optimality_in_small(tmp_path: Path) -> None:
@@ -69,10 +78,11 @@ def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
     assert made.split("<!-- ")[0] == committed.split("<!-- ")[0]
 
 
-def test_the_precision_page_is_what_the_summaries_give(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["precision", "bound"])
+def test_a_page_about_summaries_is_what_they_give(tmp_path: Path, name: str) -> None:
     """The committed page comes out again byte for byte; nothing but its figure lies in its folder."""
-    page, committed = tmp_path / "precision.md", ROOT / "docs" / "results" / "precision.md"
-    run("benchmarks/precision.py", "--write", str(page))
+    page, committed = tmp_path / f"{name}.md", ROOT / "docs" / "results" / f"{name}.md"
+    run(f"benchmarks/{name}.py", "--write", str(page))
     assert page.read_bytes() == committed.read_bytes()
     for folder in (page.with_suffix(""), committed.with_suffix("")):
         assert {file.name for file in folder.iterdir()} == {"curves.png", "curves.svg"}
@@ -141,12 +151,66 @@ def test_precisions_that_disagree_are_said_to(tmp_path: Path) -> None:
 
 def test_studies_that_differ_in_more_are_not_compared(tmp_path: Path) -> None:
     words = two_precisions(tmp_path, [[0.5, 0.5, 0.5], [0.5, 0.7, 0.7]])
-    done = subprocess.run(
-        [sys.executable, "benchmarks/precision.py", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    assert "differ in more than their precision" in refused("benchmarks/precision.py", *words)
+
+
+def beside_everyone(folder: Path, rules: dict[str, dict[int, list[list[float]]]]) -> list[str]:
+    """Summaries of rules by seed and frame, and of everyone with seeds 0 and 1: 0.5, then 0.6, in both frames."""
+    same = [[0.5, 0.6], [0.5, 0.6]]
+    for name, own in {"rules": rules, "bound": {"everyone": {0: same, 1: same}}}.items():
+        runs = [
+            made_frames(rule, seed, curves) for rule, seeds in own.items() for seed, curves in seeds.items()
+        ]
+        made = tuple(Summarised(one, {"device": name}, 1.0) for one in runs)
+        write_summaries(Summaries("cifar100", made), folder / name)
+    return [word for name in ("rules", "bound") for word in (f"--{name}", str(folder / name))]
+
+
+def test_rules_beside_the_bound(tmp_path: Path) -> None:
+    """A frame's mean is over its two evaluations: 0.75 and 0.65 are 0.55 + 0.2 and + 0.1, 0.45 is 0.55 − 0.1."""
+    above, mixed = [[0.5, 1.0], [0.4, 0.5]], [[0.5, 0.8], [0.5, 0.9]]
+    words = beside_everyone(
+        tmp_path,
+        {
+            "random": {0: above, 1: mixed},
+            "fed-cbs": {0: [[0.5, 0.7], [0.3, 0.3]], 1: [[0.4, 0.4], [0.3, 0.3]], 2: above},
+            "fedteddi": {1: above},  # without seed 0 it is left out
+        },
     )
-    assert done.returncode != 0
-    assert "differ in more than their precision" in done.stderr
+    said = run("benchmarks/bound.py", *words)
+    assert "on the seeds that it was run with (0, 1)" in said
+    assert (
+        "**balanced**: with all clients uploading in every round of frame 2, the best evaluation is 60% and 60%;"
+        " it gets to 40% with 2, 45% with 2, 50% with 2 of 2 seeds." in said
+    )
+    means = re.findall(r"^- Mean balanced accuracy over the rounds, rule − bound: (.*)$", said, re.MULTILINE)
+    assert means == [
+        "in frame 1 the first rule is random (+0.150); ahead of the bound with every seed: random;"
+        " in frame 2 the first rule is random (+0.025); ahead of the bound with every seed: none."
+    ]
+    rows = re.findall(
+        r"^\| (random|fed-cbs|fedteddi|everyone) \| ([\d.]+) \| \S+ ± \S+ \| ([^|]+) \|", said, re.MULTILINE
+    )
+    assert rows == [
+        ("fed-cbs", "2.0", "+0.050, -0.150"),
+        ("random", "2.0", "+0.200, +0.100"),
+        ("everyone", "2.0", "–"),
+        ("fed-cbs", "2.0", "-0.250, -0.250"),
+        ("random", "2.0", "-0.100, +0.150"),
+        ("everyone", "2.0", "–"),
+    ]
+
+
+def test_what_is_no_bound_is_not_taken_for_one(tmp_path: Path) -> None:
+    words = beside_everyone(tmp_path, {"random": {0: [[0.5, 0.6]] * 2}})
+    assert "must hold runs of everyone, and no others" in refused("benchmarks/bound.py", *words[:3], words[1])
+
+
+def test_rules_that_begin_with_another_model_are_not_set_beside_the_bound(tmp_path: Path) -> None:
+    words = beside_everyone(tmp_path, {})
+    runs = [made_frames("random", seed, [[0.5, 0.6]] * 2) for seed in (0, 1)]
+    other = runs[1].records[0] | {"balanced": 0.8, "class_accuracy": [0.8, 0.8, None, None]}
+    runs[1] = replace(runs[1], records=(other, *runs[1].records[1:]))
+    made = tuple(Summarised(one, {"device": "rules"}, 1.0) for one in runs)
+    write_summaries(Summaries("cifar100", made), tmp_path / "rules")
+    assert "another pre-trained model" in refused("benchmarks/bound.py", *words)

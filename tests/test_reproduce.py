@@ -29,8 +29,8 @@ from made_study import made_run
 Cli = Callable[..., Outcome]
 ROOT = Path(__file__).parents[1]
 SUMMARISED = {file.parent for file in (ROOT / "docs" / "results").glob("*/*.jsonl.gz")}
-# Summaries without a page of their own: docs/results/precision.md is made of them (test_benchmarks.py).
-ONLY_COMPARED = {ROOT / "docs" / "results" / "precision-tf32"}
+# Summaries without a page of their own: precision.md and bound.md are made of them (test_benchmarks.py).
+ONLY_COMPARED = {ROOT / "docs" / "results" / name for name in ("precision-tf32", "bound-everyone")}
 # Of sensitivity studies, test_sensitivity.py makes the pages again.
 COMMITTED = sorted(
     folder for folder in SUMMARISED - ONLY_COMPARED if not folder.name.startswith("sensitivity")

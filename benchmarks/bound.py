@@ -1,0 +1,184 @@
+"""What CIFAR-100 gives if every client uploads in every round: the rules beside that bound, from summaries.
+
+    python benchmarks/bound.py [--write docs/results/bound.md]
+
+It trains nothing. The bound's runs, and their summaries, come from
+
+    fedteddi reproduce cifar100 --scheduler everyone --seeds 12-13 --out runs/bound
+    fedteddi reproduce cifar100 --out runs/bound --summarise docs/results/bound-everyone
+"""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fedteddi.errors import InputError
+from fedteddi.results import drawing, figures, tables
+from fedteddi.results.comparisons import mean_over_frame
+from fedteddi.results.page import ordered
+from fedteddi.results.page_parts import how_run, starts
+from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
+from fedteddi.results.summary import Summaries, merged
+from fedteddi.results.summary_files import read_summaries
+from fedteddi.studies import PLUS_CIFAR100
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+BOUND = "everyone"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A rule beside the bound, in one frame and one accuracy: mean over the frame, seed by seed."""
+
+    rule: str
+    frame: int
+    accuracy: Accuracy
+    differences: np.ndarray  # rule − bound, [seeds]
+
+
+def beside_the_bound(rules: Summaries, bound: Summaries) -> Summaries:
+    """Return the bound's runs and those of every rule that has all its seeds; all must begin with one model a seed."""
+    seeds = {one.run.settings.seed for one in bound.runs}
+    if not seeds or any(one.run.scheduler != BOUND for one in bound.runs):
+        raise InputError(f"the bound's summaries must hold runs of {BOUND}, and no others")
+    own = tuple(one for one in rules.runs if one.run.settings.seed in seeds)
+    whole = {one.run.scheduler for one in own}
+    whole -= {rule for rule in whole if sum(one.run.scheduler == rule for one in own) < len(seeds)}
+    both = merged(Summaries(rules.name, tuple(one for one in own if one.run.scheduler in whole)), bound)
+    if apart := starts(both.study):
+        raise InputError(apart)
+    return both
+
+
+def differences(study: Study) -> list[Beside]:
+    """Return every rule beside the bound, frame by frame and accuracy by accuracy."""
+    return [
+        Beside(rule, frame, accuracy, _means(study, rule, frame, accuracy) - bound)
+        for frame in study.frames
+        for accuracy in ACCURACIES
+        for bound in [_means(study, BOUND, frame, accuracy)]
+        for rule in study.schedulers
+        if rule != BOUND
+    ]
+
+
+def _means(study: Study, rule: str, frame: int, accuracy: Accuracy) -> np.ndarray:
+    return np.array([mean_over_frame(run, frame, accuracy) for run in study.of(rule)])
+
+
+def _best(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
+    """Return the best accuracy of a frame, the model that enters it included."""
+    return max(float(record[accuracy]) for record in run.evaluated(frame))
+
+
+def conclusion(study: Study) -> list[str]:
+    """Say what the bound reaches in the last frame, and which rule comes nearest to it or is beyond."""
+    last, bound = study.frames[-1], study.of(BOUND)
+    found = []
+    for accuracy in ACCURACIES:
+        best = " and ".join(tables.percent(round(_best(run, last, accuracy), 3)) for run in bound)
+        reached = ", ".join(
+            f"{tables.percent(target)} with {sum(r.rounds_to(last, target, accuracy) is not None for r in bound)}"
+            for target in PLUS_CIFAR100.targets[accuracy]
+        )
+        found.append(
+            f"- **{accuracy}**: with all clients uploading in every round of frame {last}, the best evaluation is"
+            f" {best}; it gets to {reached} of {len(bound)} seeds."
+        )
+    beside = differences(study)
+    for accuracy in ACCURACIES:
+        words = []
+        for frame in study.frames:
+            own = [one for one in beside if (one.frame, one.accuracy) == (frame, accuracy)]
+            first = max(own, key=lambda one: float(one.differences.mean()))
+            ahead = [one.rule for one in own if (one.differences > 0).all()]
+            words.append(
+                f"in frame {frame} the first rule is {first.rule} ({first.differences.mean():+.3f}); ahead of the bound"
+                f" with every seed: {', '.join(ahead) or 'none'}"
+            )
+        found.append(f"- Mean {accuracy} accuracy over the rounds, rule − bound: {'; '.join(words)}.")
+    return found
+
+
+def table(study: Study, frame: int) -> pd.DataFrame:
+    """Return a row per rule, the bound last: mean and best accuracy, and the difference from the bound."""
+    rows = []
+    for rule in study.schedulers:
+        runs = study.of(rule)
+        row = {"rule": rule}
+        row["clients a round"] = f"{np.mean([_clients(run, frame) for run in runs]):.1f}"
+        for accuracy in ACCURACIES:
+            own = _means(study, rule, frame, accuracy)
+            row[f"mean {accuracy}"] = tables.spread(own.tolist())
+            against = own - _means(study, BOUND, frame, accuracy)
+            row[f"{accuracy}, rule − bound"] = "–" if rule == BOUND else _seed_by_seed(against)
+            row[f"best {accuracy}"] = tables.spread([_best(run, frame, accuracy) for run in runs])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _seed_by_seed(values: np.ndarray) -> str:
+    return ", ".join(f"{value:+.3f}" for value in values)
+
+
+def _clients(run: RunRecord, frame: int) -> float:
+    return float(np.mean([len(r["clients"]) for r in run.records if r["frame"] == frame and "clients" in r]))
+
+
+def text(both: Summaries, name: str) -> str:
+    """Return the page."""
+    study = ordered(PLUS_CIFAR100, both.study)
+    seeds = ", ".join(str(run.settings.seed) for run in study.of(BOUND))
+    lines = ["# CIFAR-100 if everyone uploads", "", WHAT.format(seeds=seeds), "", *conclusion(study), ""]
+    for frame in study.frames:
+        lines += [f"## Frame {frame}", "", tables.markdown(table(study, frame)), ""]
+    lines += [HOW, "", "## Figure", "", f"![accuracy over both frames]({name}/curves.png)", "", FIGURE, ""]
+    lines += ["## How it was run", "", *how_run(both), "", COMMANDS]
+    return "\n".join(lines) + "\n"
+
+
+WHAT = """\
+How far could a schedule get at all? `everyone` has no limit of band or time: all 30 clients upload in every round
+(docs/metrics.md). Here it stands beside every rule, on the seeds that it was run with ({seeds}), from the same
+pre-trained models. Written by `python benchmarks/bound.py --write docs/results/bound.md` from the summaries in
+`docs/results/plus-cifar100` and `docs/results/bound-everyone`; no number on this page is typed by hand."""
+
+HOW = """\
+Mean ± deviation over the seeds; *mean* and *best* are over all evaluations of a frame, that of the model which enters
+it among them. *Rule − bound* is the difference of the means, seed by seed: so few seeds tell a direction, and prove
+none. The bound is no ceiling: a rule that favours new classes may be ahead of it."""
+
+FIGURE = "Mean over these seeds; the bound is dashed. Rounds count on over the frames."
+
+COMMANDS = """\
+The bound's runs and their summaries, on a GPU:
+
+    fedteddi reproduce cifar100 --scheduler everyone --seeds 12-13 --out runs/bound
+    fedteddi reproduce cifar100 --out runs/bound --summarise docs/results/bound-everyone"""
+
+
+def main() -> None:
+    """Print the page, or write it with its figure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--write", type=Path, help="write PAGE.md, and its figure into PAGE/ beside it")
+    parser.add_argument(
+        "--rules", type=Path, default=RESULTS / "plus-cifar100", help="summaries of the rules"
+    )
+    parser.add_argument("--bound", type=Path, default=RESULTS / "bound-everyone", help="those of the bound")
+    options = parser.parse_args()
+    both = beside_the_bound(read_summaries(options.rules), read_summaries(options.bound))
+    name = options.write.stem if options.write else "bound"
+    page = text(both, name)
+    print(page)
+    if options.write:
+        folder = options.write.with_suffix("")
+        folder.mkdir(parents=True, exist_ok=True)
+        drawing.save(figures.accuracy_over_frames(ordered(PLUS_CIFAR100, both.study)), folder / "curves")
+        options.write.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
