@@ -141,7 +141,7 @@ def text(both: Summaries, name: str) -> str:
 
 
 WHAT = """\
-How far could a schedule get at all? `everyone` has no limit of band or time: all 30 clients upload in every round
+How far would it get if all could upload? `everyone` has no limit of band or time: all 30 clients upload in every round
 (docs/metrics.md). Here it stands beside every rule, on the seeds that it was run with ({seeds}), from the same
 pre-trained models. Written by `python benchmarks/bound.py --write docs/results/bound.md` from the summaries in
 `docs/results/plus-cifar100` and `docs/results/bound-everyone`; no number on this page is typed by hand."""
