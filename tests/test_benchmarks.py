@@ -174,14 +174,15 @@ def test_rules_beside_the_bound(tmp_path: Path) -> None:
         {
             "random": {0: above, 1: mixed},
             "fed-cbs": {0: [[0.5, 0.7], [0.3, 0.3]], 1: [[0.4, 0.4], [0.3, 0.3]], 2: above},
+            "best-norm": dict.fromkeys((0, 1), [[0.5, 0.6]] * 2),  # level with the bound, not ahead
             "fedteddi": {1: above},  # without seed 0 it is left out
         },
     )
     said = run("benchmarks/bound.py", *words)
     assert "on the seeds that it was run with (0, 1)" in said
     assert (
-        "**balanced**: with all clients uploading in every round of frame 2, the best evaluation is 60% and 60%;"
-        " it gets to 40% with 2, 45% with 2, 50% with 2 of 2 seeds." in said
+        "in frame 2 the best evaluation is 60% and 60%, and it gets to 40% with 2, 45% with 2, 50% with 2 of 2 seeds."
+        in said
     )
     means = re.findall(r"^- Mean balanced accuracy over the rounds, rule − bound: (.*)$", said, re.MULTILINE)
     assert means == [
@@ -189,14 +190,18 @@ def test_rules_beside_the_bound(tmp_path: Path) -> None:
         " in frame 2 the first rule is random (+0.025); ahead of the bound with every seed: none."
     ]
     rows = re.findall(
-        r"^\| (random|fed-cbs|fedteddi|everyone) \| ([\d.]+) \| \S+ ± \S+ \| ([^|]+) \|", said, re.MULTILINE
+        r"^\| (random|fed-cbs|best-norm|fedteddi|everyone) \| ([\d.]+) \| \S+ ± \S+ \| ([^|]+) \|",
+        said,
+        re.MULTILINE,
     )
     assert rows == [
         ("fed-cbs", "2.0", "+0.050, -0.150"),
         ("random", "2.0", "+0.200, +0.100"),
+        ("best-norm", "2.0", "+0.000, +0.000"),
         ("everyone", "2.0", "–"),
         ("fed-cbs", "2.0", "-0.250, -0.250"),
         ("random", "2.0", "-0.100, +0.150"),
+        ("best-norm", "2.0", "+0.000, +0.000"),
         ("everyone", "2.0", "–"),
     ]
 
@@ -204,6 +209,14 @@ def test_rules_beside_the_bound(tmp_path: Path) -> None:
 def test_what_is_no_bound_is_not_taken_for_one(tmp_path: Path) -> None:
     words = beside_everyone(tmp_path, {"random": {0: [[0.5, 0.6]] * 2}})
     assert "must hold runs of everyone, and no others" in refused("benchmarks/bound.py", *words[:3], words[1])
+
+
+def test_rules_at_two_deadlines_are_not_set_beside_the_bound(tmp_path: Path) -> None:
+    words = beside_everyone(tmp_path, {})
+    runs = [made_frames("random", 0, [[0.5, 0.6]] * 2, deadline_s=deadline_s) for deadline_s in (0.8, 1.2)]
+    made = tuple(Summarised(one, {"device": "rules"}, 1.0) for one in runs)
+    write_summaries(Summaries("cifar100", made), tmp_path / "rules")
+    assert "at one deadline" in refused("benchmarks/bound.py", *words)
 
 
 def test_rules_that_begin_with_another_model_are_not_set_beside_the_bound(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import NO_IMAGE, Probe, TrainJob
 from fedteddi.learning.models import make_model
 from fedteddi.learning.one_by_one import OneByOne
-from fedteddi.learning.stacked import Stacked, chunk_size, fewest_jobs, jobs_at_once
+from fedteddi.learning.stacked import Stacked, chunk_size, fewest_jobs, held_by_others, jobs_at_once
 from small_world import tiny_data
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -207,7 +207,7 @@ def test_more_jobs_go_at_once_again_when_others_give_memory_back(monkeypatch: py
         """Return the sizes that were tried in turn: beside others who hold more than a half, 4 jobs fit."""
         others[0] = others_hold
         sizes.clear()
-        engine.train(jobs_of(model, 16))
+        engine.train(jobs_of(model, 64))
         return list(sizes)
 
     def narrow(chunk: list[TrainJob], _told: object) -> object:
@@ -217,13 +217,33 @@ def test_more_jobs_go_at_once_again_when_others_give_memory_back(monkeypatch: py
         return train_chunk(chunk)
 
     monkeypatch.setattr(engine, "_train_chunk", narrow)
-    assert train(0.7) == [16, 4, 4, 4, 4]
-    assert train(0.69) == [4, 4, 4, 4]  # next to nothing came back
-    assert train(0.8) == [4, 4, 4, 4]
-    assert train(0.6) == [16, 4, 4, 4, 4]  # not enough
-    assert train(0.6) == [4, 4, 4, 4]
-    assert train(0.3) == [16]
-    assert train(0.7) == [16, 4, 4, 4, 4]
+    tried, fours = [64, 32, 16], [4] * 16
+    assert train(0.7) == tried + fours
+    assert train(0.66) == fours  # a twentieth is worth a try, less is not
+    assert train(0.8) == fours
+    assert train(0.64) == tried + fours  # not enough
+    assert train(0.64) == fours
+    assert train(0.55) == fours  # now it must be a tenth
+    assert train(0.3) == [64]
+    assert train(0.7) == tried + fours
+    assert train(0.52) == fours  # and now a fifth
+    assert train(0.48) == [64]
+
+
+def test_what_others_hold_is_neither_free_nor_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert held_by_others(torch.device("cpu")) == 0
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (20, 80))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 40)
+    assert held_by_others(torch.device("cuda")) == 0.25
+
+
+def test_an_engine_begins_with_as_many_jobs_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    assert Stacked(model, data, "cpu", compiled=False).at_once == 256
+    room = 2 * stacked.COPIES * 4 * len(model.weights) * 17  # half of it for 17 jobs
+    monkeypatch.setattr(stacked, "memory_bytes", lambda _device: room)
+    assert Stacked(model, data, "cpu", compiled=False).at_once == 16
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU whose memory another process holds")

@@ -25,7 +25,10 @@ AT_ONCE = (256, 64, 32, 16, 4, 1)  # numbers of jobs for which programs are made
 SMALLEST = 16  # fewer only of large batches, or for memory: compiling costs more than some idle rows
 IMAGES_WORTH_FILLING = 512  # in a step of all jobs of a chunk: beyond, an idle row is no trifle
 WORTH_FILLING = 0.7
-MUCH_MEMORY = 0.05  # of a device's: if others hold that much less, as many jobs as at first are tried again
+MUCH_MEMORY = (
+    0.05  # of a device's: if others hold that much less, as many jobs as at first are tried again; if
+)
+# that fails, only for twice as much the next time, so that processes do not take turns for ever
 MANY_STEPS = 1000  # of a job, which only pre-training has: then idle rows cost more than compiling
 COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
 IMAGES_AT_ONCE = 256  # of one model, where only its answers are wanted
@@ -46,12 +49,11 @@ class Stacked:
         self.tf32 = precision != "float32"
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self.programs = Programs(model, data, self.device, dtype, compiled)
-        self.most_at_once = AT_ONCE[0]
-        if self.device.type == "cuda":
-            total_bytes = torch.cuda.get_device_properties(self.device).total_memory
-            self.most_at_once = jobs_at_once(4 * len(model.weights), total_bytes)
-        self.at_once = self.most_at_once
-        self.others_held = 0.0  # share of the device's memory that other processes had when ours did not suffice
+        self.at_once = self.most_at_once = jobs_at_once(4 * len(model.weights), memory_bytes(self.device))
+        self.others_held = (
+            0.0  # share of the device's memory that other processes had when ours did not suffice
+        )
+        self.worth_trying = MUCH_MEMORY / 2  # how much less of it they must hold for another try
         self.test_labels, self.num_classes = data.test_labels.numpy(), data.num_classes
 
     def place(self, weights: Tensor) -> Tensor:
@@ -148,7 +150,8 @@ class Stacked:
         For compiled work, which names the fewest jobs of a chunk, there are few sizes, and the last one is filled up.
         """
         done, start = [], 0
-        if self.at_once < self.most_at_once and self.others_held - held_by_others(self.device) > MUCH_MEMORY:
+        narrowed = self.at_once < self.most_at_once
+        if narrowed and self.others_held - held_by_others(self.device) > self.worth_trying:
             self.at_once = self.most_at_once
         while start < len(items):
             size, left = min(self.at_once, most), len(items) - start
@@ -163,6 +166,8 @@ class Stacked:
                     raise InputError(
                         f"one job does not fit into the memory of {self.device}: use smaller batches"
                     ) from None
+                if self.at_once == self.most_at_once:
+                    self.worth_trying *= 2
                 self.at_once = next(fewer for fewer in AT_ONCE if fewer < size)
                 torch.cuda.empty_cache()
                 self.others_held = held_by_others(self.device)
@@ -233,19 +238,24 @@ class Stacked:
 
 
 def held_by_others(device: torch.device) -> float:
-    """Return the share of a GPU's memory that other processes hold."""
+    """Return the share of a GPU's memory that is neither free nor in our tensors: what other processes hold, mostly."""
     if device.type != "cuda":
         return 0.0
     free_bytes, total_bytes = torch.cuda.mem_get_info(device)
     return 1 - (free_bytes + torch.cuda.memory_reserved(device)) / total_bytes
 
 
-def jobs_at_once(weight_bytes: int, device_bytes: int) -> int:
+def memory_bytes(device: torch.device) -> float:
+    """Return how much memory a GPU has; a CPU's is no limit here."""
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else np.inf
+
+
+def jobs_at_once(weight_bytes: int, device_bytes: float) -> int:
     """Return the most jobs whose weights take half of a device's memory; images and their values take the rest.
 
     A larger number would be compiled first and found not to fit then; if this one does not fit, it is taken back.
     """
-    return next((jobs for jobs in AT_ONCE if COPIES * weight_bytes * jobs <= device_bytes // 2), AT_ONCE[-1])
+    return next((jobs for jobs in AT_ONCE if COPIES * weight_bytes * jobs <= device_bytes / 2), AT_ONCE[-1])
 
 
 def fewest_jobs(batch: int) -> int:
