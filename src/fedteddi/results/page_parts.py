@@ -18,7 +18,7 @@ from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.results.summary import VARIANT, Summaries, Summarised
 from fedteddi.settings import Settings
 
-NO_SEEDS = "none yet"
+NO_SEEDS = "none finished"
 QUICK = "quick: a shortened study that shows that everything works, not how good a rule is"
 # What makes a study shorter than the paper's: fewer of any of these.
 LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds", "scenario.samples_per_client")
