@@ -40,7 +40,7 @@ class Beside:
 
 
 def beside_the_bound(rules: Summaries, bound: Summaries) -> Summaries:
-    """Return the bound's runs, and of every rule that has all its seeds the same; one model a seed for all of them."""
+    """Return the bound's runs and, with the same seeds, those of the rules that have them all, from the same models."""
     seeds = {one.run.settings.seed for one in bound.runs}
     if not seeds or any(one.run.scheduler != BOUND for one in bound.runs):
         raise InputError(f"the bound's summaries must hold runs of {BOUND}, and no others")

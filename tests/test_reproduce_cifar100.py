@@ -74,7 +74,9 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
     assert rows.startswith("| claim | paper | balanced | global |")
     assert "| frame 2: fewer rounds than fed-cbs, to 50% | 51.8 % fewer rounds |" in rows
     others = "fedcgd, fed-cbs, pure-drift, power-of-choice, best-norm, best-channel"
-    assert f"\n\nSeeds run, of 10, 11, 12, 13, 14: 10, 11; of random: 10; of {others}: none finished.\n" in rows
+    assert (
+        f"\n\nSeeds run, of 10, 11, 12, 13, 14: 10, 11; of random: 10; of {others}: none finished.\n" in rows
+    )
     keys = [one.key for one in read_summaries(Path("kept/cifar100")).runs]
     assert keys == [("fedteddi", 30.0, 10), ("fedteddi", 30.0, 11), ("random", 30.0, 10)]
     play("together", ["fedteddi", "random"], [10, 11])

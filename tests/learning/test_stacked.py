@@ -247,7 +247,7 @@ def test_an_engine_begins_with_as_many_jobs_as_fit(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU whose memory another process holds")
-def test_beside_a_process_that_holds_the_memory_of_a_gpu_cuda() -> None:
+def test_beside_a_process_that_holds_the_memory_of_a_gpu_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
     engine = Stacked(model, data, "cuda", compiled=False)
@@ -271,7 +271,7 @@ input()"""
         torch.empty(len(chunk) * 2**27, dtype=torch.int8, device="cuda")  # 2 GiB for 16 jobs
         return train_chunk(chunk)
 
-    engine._train_chunk = heavy  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(engine, "_train_chunk", heavy)
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"

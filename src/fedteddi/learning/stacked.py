@@ -25,10 +25,9 @@ AT_ONCE = (256, 64, 32, 16, 4, 1)  # numbers of jobs for which programs are made
 SMALLEST = 16  # fewer only of large batches, or for memory: compiling costs more than some idle rows
 IMAGES_WORTH_FILLING = 512  # in a step of all jobs of a chunk: beyond, an idle row is no trifle
 WORTH_FILLING = 0.7
-MUCH_MEMORY = (
-    0.05  # of a device's: if others hold that much less, as many jobs as at first are tried again; if
-)
-# that fails, only for twice as much the next time, so that processes do not take turns for ever
+# Share of a device's memory: if others hold that much less, as many jobs as at first are tried again. If they do not
+# fit then, others must give back twice as much before the next try: processes do not take turns for ever.
+MUCH_MEMORY = 0.05
 MANY_STEPS = 1000  # of a job, which only pre-training has: then idle rows cost more than compiling
 COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
 IMAGES_AT_ONCE = 256  # of one model, where only its answers are wanted
@@ -50,10 +49,10 @@ class Stacked:
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self.programs = Programs(model, data, self.device, dtype, compiled)
         self.at_once = self.most_at_once = jobs_at_once(4 * len(model.weights), memory_bytes(self.device))
-        self.others_held = (
-            0.0  # share of the device's memory that other processes had when ours did not suffice
-        )
-        self.worth_trying = MUCH_MEMORY / 2  # how much less of it they must hold for another try
+        self.others_held = 0.0  # share of the memory that other processes had when there was too little of it
+        self.worth_trying = (
+            MUCH_MEMORY / 2
+        )  # how much less they must hold for another try; doubled by each miss
         self.test_labels, self.num_classes = data.test_labels.numpy(), data.num_classes
 
     def place(self, weights: Tensor) -> Tensor:
