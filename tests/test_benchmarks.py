@@ -78,8 +78,8 @@ def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
     assert made.split("<!-- ")[0] == committed.split("<!-- ")[0]
 
 
-@pytest.mark.parametrize("name", ["precision", "bound"])
-def test_a_page_about_summaries_is_what_they_give(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "drawn"), [("precision", "TF32"), ("bound", "everyone")])
+def test_a_page_about_summaries_is_what_they_give(tmp_path: Path, name: str, drawn: str) -> None:
     """The committed page comes out again byte for byte; nothing but its figure lies in its folder."""
     page, committed = tmp_path / f"{name}.md", ROOT / "docs" / "results" / f"{name}.md"
     run(f"benchmarks/{name}.py", "--write", str(page))
@@ -87,6 +87,7 @@ def test_a_page_about_summaries_is_what_they_give(tmp_path: Path, name: str) -> 
     for folder in (page.with_suffix(""), committed.with_suffix("")):
         assert {file.name for file in folder.iterdir()} == {"curves.png", "curves.svg"}
         assert all(file.stat().st_size > 1000 for file in folder.iterdir())
+        assert f"<!-- {drawn} -->" in (folder / "curves.svg").read_text(encoding="utf-8")
 
 
 def test_the_development_of_fedteddi_plus_is_what_the_summaries_give(tmp_path: Path) -> None:
