@@ -4,7 +4,7 @@
 
 It trains nothing. The bound's runs, and their summaries, come from
 
-    fedteddi reproduce cifar100 --scheduler everyone --seeds 12-13 --out runs/bound
+    fedteddi reproduce cifar100 --scheduler everyone --seeds 10-14 --out runs/bound
     fedteddi reproduce cifar100 --out runs/bound --summarise docs/results/bound-everyone
 """
 
@@ -17,7 +17,7 @@ import pandas as pd
 
 from fedteddi.errors import InputError
 from fedteddi.results import drawing, figures, tables
-from fedteddi.results.comparisons import final, mean_over_frame
+from fedteddi.results.comparisons import final, mean_over_frame, points, verdict_of
 from fedteddi.results.page import ordered
 from fedteddi.results.page_parts import how_run, starts
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
@@ -86,13 +86,15 @@ def conclusion(study: Study) -> list[str]:
     for accuracy in ACCURACIES:
         words = []
         for frame in study.frames:
-            best = " and ".join(tables.percent(round(_best(run, frame, accuracy), 3)) for run in bound)
+            best = sorted(_best(run, frame, accuracy) for run in bound)
+            lowest, highest = (tables.percent(round(value, 3)) for value in (best[0], best[-1]))
             reached = ", ".join(
                 f"{tables.percent(target)} with {sum(r.rounds_to(frame, target, accuracy) is not None for r in bound)}"
                 for target in PLUS_CIFAR100.targets[accuracy]
             )
             words.append(
-                f"in frame {frame} the best evaluation is {best}, and it gets to {reached} of {len(bound)} seeds"
+                f"in frame {frame} a run's best evaluation is {lowest} to {highest}, and it gets to {reached} of"
+                f" {len(bound)} seeds"
             )
         found.append(f"- **{accuracy}**, with all clients uploading in every round: {'; '.join(words)}.")
     beside = differences(study)
@@ -101,10 +103,13 @@ def conclusion(study: Study) -> list[str]:
         for frame in study.frames:
             own = [one for one in beside if (one.frame, one.accuracy) == (frame, accuracy)]
             first = max(own, key=lambda one: float(one.differences.mean()))
-            ahead = [one.rule for one in own if (one.differences > 0).all()]
+            ahead = [one.rule for one in own if verdict_of(one.differences) == "holds"]
+            open_ = [
+                one.rule for one in own if one.rule not in ahead and verdict_of(-one.differences) != "holds"
+            ]
             words.append(
-                f"in frame {frame} the first rule is {first.rule} ({first.differences.mean():+.3f}); ahead of the bound"
-                f" with every seed: {', '.join(ahead) or 'none'}"
+                f"in frame {frame} the first rule is {first.rule}, {points(first.differences)}; clearly ahead of the"
+                f" bound: {', '.join(ahead) or 'none'}; not told apart from it: {', '.join(open_) or 'none'}"
             )
         found.append(f"- Mean {accuracy} accuracy over the rounds, rule − bound: {'; '.join(words)}.")
     return found
@@ -121,15 +126,11 @@ def table(study: Study, frame: int) -> pd.DataFrame:
             own = _means(study, rule, frame, accuracy)
             row[f"mean {accuracy}"] = tables.spread(own.tolist())
             against = own - _means(study, BOUND, frame, accuracy)
-            row[f"{accuracy}, rule − bound"] = "–" if rule == BOUND else _seed_by_seed(against)
+            row[f"{accuracy}, rule − bound (95 %)"] = "–" if rule == BOUND else points(against)
             row[f"best {accuracy}"] = tables.spread([_best(run, frame, accuracy) for run in runs])
             row[f"final {accuracy}"] = tables.spread([final(run, frame, accuracy) for run in runs])
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _seed_by_seed(values: np.ndarray) -> str:
-    return ", ".join(f"{value:+.3f}" for value in values)
 
 
 def _clients(run: RunRecord, frame: int) -> float:
@@ -156,9 +157,10 @@ pre-trained models. Written by `python benchmarks/bound.py --write docs/results/
 
 HOW = """\
 Mean ± deviation over the seeds; *mean* and *best* are over all evaluations of a frame, that of the model which enters
-it among them; *final* is its last, which jumps from round to round. *Rule − bound* is the difference of the means, seed
-by seed: so few seeds tell a direction, and prove none. The bound is no ceiling: a rule that favours new classes may be
-ahead of it."""
+it among them; *final* is its last, which jumps from round to round. *Rule − bound* is the mean of the differences
+between these means, seed by seed, with its 95 % interval (Student's t); *clearly* means that the interval lies on one
+side of zero. Rules that are neither clearly ahead nor not told apart are clearly behind. The bound is no ceiling: a
+rule that favours new classes may be ahead of it."""
 
 FIGURE = (
     "Mean over these seeds, their deviation shaded; the bound is dashed. Rounds count on over the frames."
@@ -167,7 +169,7 @@ FIGURE = (
 COMMANDS = """\
 The bound's runs and their summaries, on a GPU:
 
-    fedteddi reproduce cifar100 --scheduler everyone --seeds 12-13 --out runs/bound
+    fedteddi reproduce cifar100 --scheduler everyone --seeds 10-14 --out runs/bound
     fedteddi reproduce cifar100 --out runs/bound --summarise docs/results/bound-everyone"""
 
 

@@ -156,9 +156,9 @@ def test_studies_that_differ_in_more_are_not_compared(tmp_path: Path) -> None:
 
 
 def beside_everyone(folder: Path, rules: dict[str, dict[int, list[list[float]]]]) -> list[str]:
-    """Summaries of rules by seed and frame, and of everyone with seeds 0 and 1: 0.5, then 0.6, in both frames."""
-    same = [[0.5, 0.6], [0.5, 0.6]]
-    for name, own in {"rules": rules, "bound": {"everyone": {0: same, 1: same}}}.items():
+    """Summaries of rules by seed and frame, and of everyone with seeds 0 and 1: the mean of each frame is 0.55."""
+    everyone = {0: [[0.5, 0.6], [0.5, 0.6]], 1: [[0.5, 0.6], [0.4, 0.7]]}
+    for name, own in {"rules": rules, "bound": {"everyone": everyone}}.items():
         runs = [
             made_frames(rule, seed, curves) for rule, seeds in own.items() for seed, curves in seeds.items()
         ]
@@ -168,8 +168,11 @@ def beside_everyone(folder: Path, rules: dict[str, dict[int, list[list[float]]]]
 
 
 def test_rules_beside_the_bound(tmp_path: Path) -> None:
-    """A frame's mean is over its two evaluations: 0.75 and 0.65 are 0.55 + 0.2 and + 0.1, 0.45 is 0.55 − 0.1."""
-    above, mixed = [[0.5, 1.0], [0.4, 0.5]], [[0.5, 0.8], [0.5, 0.9]]
+    """A frame's mean is over its two evaluations: 0.75 and 0.7 are 0.55 + 0.2 and + 0.15, 0.45 is 0.55 − 0.1.
+
+    The interval of two differences is their mean ± 12.706 · their distance / 2, so only equal ones are clear.
+    """
+    above, mixed = [[0.5, 1.0], [0.4, 0.5]], [[0.5, 1.0], [0.5, 0.9]]
     words = beside_everyone(
         tmp_path,
         {
@@ -182,13 +185,14 @@ def test_rules_beside_the_bound(tmp_path: Path) -> None:
     said = run("benchmarks/bound.py", *words)
     assert "on the seeds that it was run with (0, 1)" in said
     assert (
-        "in frame 2 the best evaluation is 60% and 60%, and it gets to 40% with 2, 45% with 2, 50% with 2 of 2 seeds."
-        in said
+        "in frame 2 a run's best evaluation is 60% to 70%, and it gets to 40% with 2, 45% with 2, 50% with 2 of"
+        " 2 seeds." in said
     )
     means = re.findall(r"^- Mean balanced accuracy over the rounds, rule − bound: (.*)$", said, re.MULTILINE)
     assert means == [
-        "in frame 1 the first rule is random (+0.150); ahead of the bound with every seed: random;"
-        " in frame 2 the first rule is random (+0.025); ahead of the bound with every seed: none."
+        "in frame 1 the first rule is random, +0.200 [+0.200, +0.200]; clearly ahead of the bound: random; not told"
+        " apart from it: fed-cbs, best-norm; in frame 2 the first rule is random, +0.025 [-1.563, +1.613]; clearly"
+        " ahead of the bound: none; not told apart from it: random, best-norm."
     ]
     rows = re.findall(
         r"^\| (random|fed-cbs|best-norm|fedteddi|everyone) \| ([\d.]+) \| \S+ ± \S+ \| ([^|]+) \|",
@@ -196,13 +200,13 @@ def test_rules_beside_the_bound(tmp_path: Path) -> None:
         re.MULTILINE,
     )
     assert rows == [
-        ("fed-cbs", "2.0", "+0.050, -0.150"),
-        ("random", "2.0", "+0.200, +0.100"),
-        ("best-norm", "2.0", "+0.000, +0.000"),
+        ("fed-cbs", "2.0", "-0.050 [-1.321, +1.221]"),
+        ("random", "2.0", "+0.200 [+0.200, +0.200]"),
+        ("best-norm", "2.0", "+0.000 [+0.000, +0.000]"),
         ("everyone", "2.0", "–"),
-        ("fed-cbs", "2.0", "-0.250, -0.250"),
-        ("random", "2.0", "-0.100, +0.150"),
-        ("best-norm", "2.0", "+0.000, +0.000"),
+        ("fed-cbs", "2.0", "-0.250 [-0.250, -0.250]"),
+        ("random", "2.0", "+0.025 [-1.563, +1.613]"),
+        ("best-norm", "2.0", "+0.000 [+0.000, +0.000]"),
         ("everyone", "2.0", "–"),
     ]
 
