@@ -9,7 +9,6 @@ It trains nothing. The bound's runs, and their summaries, come from
 """
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,26 +16,17 @@ import pandas as pd
 
 from fedteddi.errors import InputError
 from fedteddi.results import drawing, figures, tables
-from fedteddi.results.comparisons import final, mean_over_frame, points, verdict_of
+from fedteddi.results.comparisons import points, verdict_of
 from fedteddi.results.page import ordered
 from fedteddi.results.page_parts import how_run, starts
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
+from fedteddi.results.standing import MEASURES
 from fedteddi.results.summary import Summaries, merged
 from fedteddi.results.summary_files import read_summaries
 from fedteddi.studies import PLUS_CIFAR100
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 BOUND = "everyone"
-
-
-@dataclass(frozen=True)
-class Beside:
-    """A rule beside the bound, in one frame and one accuracy: mean over the frame, seed by seed."""
-
-    rule: str
-    frame: int
-    accuracy: Accuracy
-    differences: np.ndarray  # rule − bound, [seeds]
 
 
 def beside_the_bound(rules: Summaries, bound: Summaries) -> Summaries:
@@ -58,20 +48,18 @@ def beside_the_bound(rules: Summaries, bound: Summaries) -> Summaries:
     return both
 
 
-def differences(study: Study) -> list[Beside]:
-    """Return every rule beside the bound, frame by frame and accuracy by accuracy."""
-    return [
-        Beside(rule, frame, accuracy, _means(study, rule, frame, accuracy) - bound)
-        for frame in study.frames
-        for accuracy in ACCURACIES
-        for bound in [_means(study, BOUND, frame, accuracy)]
+def differences(study: Study, measure: str, frame: int, accuracy: Accuracy) -> dict[str, np.ndarray]:
+    """Return rule − bound for every rule, seed by seed."""
+    bound = _values(study, BOUND, measure, frame, accuracy)
+    return {
+        rule: _values(study, rule, measure, frame, accuracy) - bound
         for rule in study.schedulers
         if rule != BOUND
-    ]
+    }
 
 
-def _means(study: Study, rule: str, frame: int, accuracy: Accuracy) -> np.ndarray:
-    return np.array([mean_over_frame(run, frame, accuracy) for run in study.of(rule)])
+def _values(study: Study, rule: str, measure: str, frame: int, accuracy: Accuracy) -> np.ndarray:
+    return np.array([MEASURES[measure](run, frame, accuracy) for run in study.of(rule)])
 
 
 def _best(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
@@ -79,15 +67,15 @@ def _best(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
     return max(float(record[accuracy]) for record in run.evaluated(frame))
 
 
-def conclusion(study: Study) -> list[str]:
-    """Say what the bound reaches, and which rule comes nearest to it or is beyond."""
+def reached_by_the_bound(study: Study) -> list[str]:
+    """Say what the bound reaches."""
     bound = study.of(BOUND)
     found = []
     for accuracy in ACCURACIES:
         words = []
         for frame in study.frames:
-            best = sorted(_best(run, frame, accuracy) for run in bound)
-            lowest, highest = (tables.percent(round(value, 3)) for value in (best[0], best[-1]))
+            best = [_best(run, frame, accuracy) for run in bound]
+            lowest, highest = (tables.percent(round(value, 3)) for value in (min(best), max(best)))
             reached = ", ".join(
                 f"{tables.percent(target)} with {sum(r.rounds_to(frame, target, accuracy) is not None for r in bound)}"
                 for target in PLUS_CIFAR100.targets[accuracy]
@@ -97,22 +85,32 @@ def conclusion(study: Study) -> list[str]:
                 f" {len(bound)} seeds"
             )
         found.append(f"- **{accuracy}**, with all clients uploading in every round: {'; '.join(words)}.")
-    beside = differences(study)
-    for accuracy in ACCURACIES:
-        words = []
-        for frame in study.frames:
-            own = [one for one in beside if (one.frame, one.accuracy) == (frame, accuracy)]
-            first = max(own, key=lambda one: float(one.differences.mean()))
-            ahead = [one.rule for one in own if verdict_of(one.differences) == "holds"]
-            open_ = [
-                one.rule for one in own if one.rule not in ahead and verdict_of(-one.differences) != "holds"
-            ]
-            words.append(
-                f"in frame {frame} the first rule is {first.rule}, {points(first.differences)}; clearly ahead of the"
-                f" bound: {', '.join(ahead) or 'none'}; not told apart from it: {', '.join(open_) or 'none'}"
-            )
-        found.append(f"- Mean {accuracy} accuracy over the rounds, rule − bound: {'; '.join(words)}.")
     return found
+
+
+def standing_beside(study: Study) -> pd.DataFrame:
+    """Return, for each frame, accuracy and measure, the first rule, and whom a 95 % interval tells from the bound."""
+    rows = []
+    for frame in study.frames:
+        for accuracy in ACCURACIES:
+            for measure in MEASURES:
+                beside = differences(study, measure, frame, accuracy)
+                first = max(beside, key=lambda rule: float(beside[rule].mean()))
+                ahead = [rule for rule in beside if verdict_of(beside[rule]) == "holds"]
+                behind = [rule for rule in beside if verdict_of(-beside[rule]) == "holds"]
+                rows.append(
+                    {
+                        "frame": frame,
+                        "accuracy": accuracy,
+                        "measure": measure,
+                        "bound": tables.spread(_values(study, BOUND, measure, frame, accuracy).tolist()),
+                        "first rule": first,
+                        "first rule − bound (95 %)": points(beside[first]),
+                        "clearly ahead of the bound": ", ".join(ahead) or "none",
+                        "clearly behind it": f"{len(behind)} of {len(beside)}",
+                    }
+                )
+    return pd.DataFrame(rows)
 
 
 def table(study: Study, frame: int) -> pd.DataFrame:
@@ -123,12 +121,12 @@ def table(study: Study, frame: int) -> pd.DataFrame:
         row = {"rule": rule}
         row["clients a round"] = f"{np.mean([_clients(run, frame) for run in runs]):.1f}"
         for accuracy in ACCURACIES:
-            own = _means(study, rule, frame, accuracy)
-            row[f"mean {accuracy}"] = tables.spread(own.tolist())
-            against = own - _means(study, BOUND, frame, accuracy)
-            row[f"{accuracy}, rule − bound (95 %)"] = "–" if rule == BOUND else points(against)
             row[f"best {accuracy}"] = tables.spread([_best(run, frame, accuracy) for run in runs])
-            row[f"final {accuracy}"] = tables.spread([final(run, frame, accuracy) for run in runs])
+            for measure in MEASURES:
+                own = _values(study, rule, measure, frame, accuracy)
+                beside = differences(study, measure, frame, accuracy)
+                row[f"{accuracy}, {measure}"] = tables.spread(own.tolist())
+                row[f"{accuracy}, {measure}, rule − bound"] = "–" if rule == BOUND else points(beside[rule])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -141,7 +139,15 @@ def text(both: Summaries, name: str) -> str:
     """Return the page."""
     study = ordered(PLUS_CIFAR100, both.study)
     seeds = ", ".join(str(run.settings.seed) for run in study.of(BOUND))
-    lines = ["# CIFAR-100 if everyone uploads", "", WHAT.format(seeds=seeds), "", *conclusion(study), ""]
+    lines = [
+        "# CIFAR-100 if everyone uploads",
+        "",
+        WHAT.format(seeds=seeds),
+        "",
+        *reached_by_the_bound(study),
+        "",
+    ]
+    lines += [tables.markdown(standing_beside(study)), ""]
     for frame in study.frames:
         lines += [f"## Frame {frame}", "", tables.markdown(table(study, frame)), ""]
     lines += [HOW, "", "## Figure", "", f"![accuracy over both frames]({name}/curves.png)", "", FIGURE, ""]
@@ -157,10 +163,10 @@ pre-trained models. Written by `python benchmarks/bound.py --write docs/results/
 
 HOW = """\
 Mean ± deviation over the seeds; *mean* and *best* are over all evaluations of a frame, that of the model which enters
-it among them; *final* is its last, which jumps from round to round. *Rule − bound* is the mean of the differences
-between these means, seed by seed, with its 95 % interval (Student's t); *clearly* means that the interval lies on one
-side of zero. Rules that are neither clearly ahead nor not told apart are clearly behind. The bound is no ceiling: a
-rule that favours new classes may be ahead of it."""
+it among them; its *end* is one evaluation, which jumps from round to round. *Rule − bound* is the mean of the per-seed
+differences with its 95 % interval (Student's t); *clearly* means that the interval lies on one side of zero. Intervals
+are not corrected for the number of comparisons. The bound is no ceiling: a rule that favours new classes may be ahead
+of it."""
 
 FIGURE = (
     "Mean over these seeds, their deviation shaded; the bound is dashed. Rounds count on over the frames."

@@ -157,7 +157,7 @@ def test_studies_that_differ_in_more_are_not_compared(tmp_path: Path) -> None:
 
 def beside_everyone(folder: Path, rules: dict[str, dict[int, list[list[float]]]]) -> list[str]:
     """Summaries of rules by seed and frame, and of everyone with seeds 0 and 1: the mean of each frame is 0.55."""
-    everyone = {0: [[0.5, 0.6], [0.5, 0.6]], 1: [[0.5, 0.6], [0.4, 0.7]]}
+    everyone = {0: [[0.5, 0.6], [0.4, 0.7]], 1: [[0.5, 0.6], [0.5, 0.6]]}
     for name, own in {"rules": rules, "bound": {"everyone": everyone}}.items():
         runs = [
             made_frames(rule, seed, curves) for rule, seeds in own.items() for seed, curves in seeds.items()
@@ -170,14 +170,15 @@ def beside_everyone(folder: Path, rules: dict[str, dict[int, list[list[float]]]]
 def test_rules_beside_the_bound(tmp_path: Path) -> None:
     """A frame's mean is over its two evaluations: 0.75 and 0.7 are 0.55 + 0.2 and + 0.15, 0.45 is 0.55 − 0.1.
 
-    The interval of two differences is their mean ± 12.706 · their distance / 2, so only equal ones are clear.
+    The interval of two differences is their mean ± 12.706 · their distance / 2, so that only
+    nearly equal ones are clear.
     """
     above, mixed = [[0.5, 1.0], [0.4, 0.5]], [[0.5, 1.0], [0.5, 0.9]]
     words = beside_everyone(
         tmp_path,
         {
             "random": {0: above, 1: mixed},
-            "fed-cbs": {0: [[0.5, 0.7], [0.3, 0.3]], 1: [[0.4, 0.4], [0.3, 0.3]], 2: above},
+            "fed-cbs": {0: [[0.5, 0.7], [0.4, 0.2]], 1: [[0.4, 0.4], [0.4, 0.2]], 2: above},
             "best-norm": dict.fromkeys((0, 1), [[0.5, 0.6]] * 2),  # level with the bound, not ahead
             "fedteddi": {1: above},  # without seed 0 it is left out
         },
@@ -188,27 +189,27 @@ def test_rules_beside_the_bound(tmp_path: Path) -> None:
         "in frame 2 a run's best evaluation is 60% to 70%, and it gets to 40% with 2, 45% with 2, 50% with 2 of"
         " 2 seeds." in said
     )
-    means = re.findall(r"^- Mean balanced accuracy over the rounds, rule − bound: (.*)$", said, re.MULTILINE)
-    assert means == [
-        "in frame 1 the first rule is random, +0.200 [+0.200, +0.200]; clearly ahead of the bound: random; not told"
-        " apart from it: fed-cbs, best-norm; in frame 2 the first rule is random, +0.025 [-1.563, +1.613]; clearly"
-        " ahead of the bound: none; not told apart from it: random, best-norm."
+    standing = re.findall(r"^\| (\d) \| balanced \| (.*) \|$", said, re.MULTILINE)
+    assert standing == [
+        ("1", "mean over the frame | 0.550 ± 0.000 | random | +0.200 [+0.200, +0.200] | random | 0 of 3"),
+        ("1", "at its end | 0.600 ± 0.000 | random | +0.400 [+0.400, +0.400] | random | 0 of 3"),
+        ("2", "mean over the frame | 0.550 ± 0.000 | random | +0.025 [-1.563, +1.613] | none | 1 of 3"),
+        ("2", "at its end | 0.650 ± 0.071 | random | +0.050 [-3.127, +3.227] | none | 0 of 3"),
     ]
-    rows = re.findall(
-        r"^\| (random|fed-cbs|best-norm|fedteddi|everyone) \| ([\d.]+) \| \S+ ± \S+ \| ([^|]+) \|",
-        said,
-        re.MULTILINE,
-    )
-    assert rows == [
-        ("fed-cbs", "2.0", "-0.050 [-1.321, +1.221]"),
-        ("random", "2.0", "+0.200 [+0.200, +0.200]"),
-        ("best-norm", "2.0", "+0.000 [+0.000, +0.000]"),
-        ("everyone", "2.0", "–"),
-        ("fed-cbs", "2.0", "-0.250 [-0.250, -0.250]"),
-        ("random", "2.0", "+0.025 [-1.563, +1.613]"),
-        ("best-norm", "2.0", "+0.000 [+0.000, +0.000]"),
-        ("everyone", "2.0", "–"),
+    # Of balanced, frame by frame: best, mean over the frame, that − the bound's, at its end, that − the bound's.
+    rows = re.findall(r"^\| (\S+) \| 2\.0 \| " + r"([^|]+) \| " * 5, said, re.MULTILINE)
+    assert [(row[0], *(float(cell.split()[0]) for cell in row[1:] if cell != "–")) for row in rows] == [
+        ("fed-cbs", 0.55, 0.5, -0.05, 0.55, -0.05),
+        ("random", 1.0, 0.75, 0.2, 1.0, 0.4),
+        ("best-norm", 0.6, 0.55, 0.0, 0.6, 0.0),
+        ("everyone", 0.6, 0.55, 0.6),
+        ("fed-cbs", 0.4, 0.3, -0.25, 0.2, -0.45),
+        ("random", 0.7, 0.575, 0.025, 0.7, 0.05),
+        ("best-norm", 0.6, 0.55, 0.0, 0.6, -0.05),
+        ("everyone", 0.65, 0.55, 0.65),
     ]
+    assert rows[4][3] == "-0.250 [-0.250, -0.250]"
+    assert rows[4][5] == "-0.450 [-1.085, +0.185]"
 
 
 def test_what_is_no_bound_is_not_taken_for_one(tmp_path: Path) -> None:
