@@ -113,20 +113,18 @@ def standing_beside(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def table(study: Study, frame: int) -> pd.DataFrame:
-    """Return a row per rule, the bound last: mean, best and final accuracy, and the difference from the bound."""
+def table(study: Study, frame: int, accuracy: Accuracy) -> pd.DataFrame:
+    """Return a row per rule, the bound last: best, mean and final accuracy, and the differences from the bound."""
     rows = []
     for rule in study.schedulers:
         runs = study.of(rule)
         row = {"rule": rule}
         row["clients a round"] = f"{np.mean([_clients(run, frame) for run in runs]):.1f}"
-        for accuracy in ACCURACIES:
-            row[f"best {accuracy}"] = tables.spread([_best(run, frame, accuracy) for run in runs])
-            for measure in MEASURES:
-                own = _values(study, rule, measure, frame, accuracy)
-                beside = differences(study, measure, frame, accuracy)
-                row[f"{accuracy}, {measure}"] = tables.spread(own.tolist())
-                row[f"{accuracy}, {measure}, rule − bound"] = "–" if rule == BOUND else points(beside[rule])
+        row["best"] = tables.spread([_best(run, frame, accuracy) for run in runs])
+        for measure in MEASURES:
+            beside = differences(study, measure, frame, accuracy)
+            row[measure] = tables.spread(_values(study, rule, measure, frame, accuracy).tolist())
+            row[f"{measure}, rule − bound (95 %)"] = "–" if rule == BOUND else points(beside[rule])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -149,7 +147,8 @@ def text(both: Summaries, name: str) -> str:
     ]
     lines += [tables.markdown(standing_beside(study)), ""]
     for frame in study.frames:
-        lines += [f"## Frame {frame}", "", tables.markdown(table(study, frame)), ""]
+        for accuracy in ACCURACIES:
+            lines += [f"## Frame {frame}, {accuracy}", "", tables.markdown(table(study, frame, accuracy)), ""]
     lines += [HOW, "", "## Figure", "", f"![accuracy over both frames]({name}/curves.png)", "", FIGURE, ""]
     lines += ["## How it was run", "", *how_run(both), "", COMMANDS]
     return "\n".join(lines) + "\n"

@@ -196,8 +196,9 @@ def test_rules_beside_the_bound(tmp_path: Path) -> None:
         ("2", "mean over the frame | 0.550 ± 0.000 | random | +0.025 [-1.563, +1.613] | none | 1 of 3"),
         ("2", "at its end | 0.650 ± 0.071 | random | +0.050 [-3.127, +3.227] | none | 0 of 3"),
     ]
-    # Of balanced, frame by frame: best, mean over the frame, that − the bound's, at its end, that − the bound's.
-    rows = re.findall(r"^\| (\S+) \| 2\.0 \| " + r"([^|]+) \| " * 5, said, re.MULTILINE)
+    # Frame by frame: best, mean over the frame, that − the bound's, at its end, that − the bound's.
+    balanced = "".join(re.findall(r"^## Frame \d, balanced\n(.*?)^#", said, re.MULTILINE | re.DOTALL))
+    rows = re.findall(r"^\| (\S+) \| 2\.0 \|" + r" ([^|]+) \|" * 5, balanced, re.MULTILINE)
     assert [(row[0], *(float(cell.split()[0]) for cell in row[1:] if cell != "–")) for row in rows] == [
         ("fed-cbs", 0.55, 0.5, -0.05, 0.55, -0.05),
         ("random", 1.0, 0.75, 0.2, 1.0, 0.4),
