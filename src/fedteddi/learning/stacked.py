@@ -50,9 +50,8 @@ class Stacked:
         self.programs = Programs(model, data, self.device, dtype, compiled)
         self.at_once = self.most_at_once = jobs_at_once(4 * len(model.weights), memory_bytes(self.device))
         self.others_held = 0.0  # share of the memory that other processes had when there was too little of it
-        self.worth_trying = (
-            MUCH_MEMORY / 2
-        )  # how much less they must hold for another try; doubled by each miss
+        # How much less they must hold for another try; each miss doubles it, the first included.
+        self.worth_trying = MUCH_MEMORY / 2
         self.test_labels, self.num_classes = data.test_labels.numpy(), data.num_classes
 
     def place(self, weights: Tensor) -> Tensor:
