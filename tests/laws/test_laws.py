@@ -15,7 +15,9 @@ from strategies import rounds
 SEARCHES = ["fedteddi", "fedcgd"]
 RULES: dict[str, dict[str, object]] = {name: {} for name in scheduler_names()}
 RULES |= {f"{name} sharing": {"spare_band": "share"} for name in scheduler_names()}
-RULES |= {f"{name} stop": {"on_no_fit": "stop"} for name in SEARCHES}
+RULES |= {f"{name} skip": {"on_no_fit": "skip"} for name in scheduler_names() if name != "fedteddi-plus"}
+RULES |= {f"{name} literal": {"sigma": "literal"} for name in SEARCHES}
+RULES |= {f"{name} shared-by-all": {"drift_share": "all"} for name in SEARCHES}
 RULES |= {f"{name} uniform": {"target": "uniform"} for name in SEARCHES}
 RULES |= {f"{name} data-mixes": {"mixes": "data"} for name in SEARCHES}
 RULES |= {f"{name} refined": {"search": "refined"} for name in SEARCHES}

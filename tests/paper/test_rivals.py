@@ -11,7 +11,7 @@ from scipy import stats
 from fedteddi import InputError, RoundView, make_scheduler
 from fedteddi.schedulers.laws import random_round
 from fedteddi.schedulers.rules.fed_cbs import QCID_FLOOR, qcid
-from fedteddi.schedulers.rules.power_of_choice import draw_candidates
+from fedteddi.schedulers.rules.power_of_choice import draw_order
 
 DRAWS = 20_000
 
@@ -67,12 +67,29 @@ def test_best_channel_and_best_norm_rank() -> None:
     assert make_scheduler("best-norm").select(view, np.random.default_rng(0)).clients == (0, 3)
 
 
-def test_ranking_skips_who_does_not_fit() -> None:
-    """Gains rank 1, 2, 3, 0; of 10 Hz client 1 takes 6, client 2 (5) does not fit, client 3 (4) does."""
-    view = four_clients(
-        channel_gain=np.array([0.1, 0.4, 0.3, 0.2]), needed_hz=np.array([1.0, 6.0, 5.0, 4.0]), total_hz=10.0
+@pytest.mark.parametrize(("on_no_fit", "expected"), [("stop", (1,)), ("skip", (1, 3))])
+def test_ranking_stops_at_who_does_not_fit_or_skips_it(on_no_fit: str, expected: tuple[int, ...]) -> None:
+    """Gains rank 4, 1, 2, 3, 0. Client 4 needs more than the whole band and never ends a round (docs/paper.md D1).
+
+    Of 10 Hz client 1 takes 6, client 2 (5) does not fit, client 3 (4) does.
+    """
+    gain, needed = np.array([0.1, 0.4, 0.3, 0.2, 0.9]), np.array([1.0, 6.0, 5.0, 4.0, 11.0])
+    view = dataclasses.replace(
+        random_round(np.random.default_rng(5), clients=5, classes=3),
+        channel_gain=gain,
+        update_norm=gain,
+        loss=gain,
+        needed_hz=needed,
+        total_hz=10.0,
+        compute_s=None,
     )
-    assert make_scheduler("best-channel").select(view, np.random.default_rng(0)).clients == (1, 3)
+    for name in (
+        "best-channel",
+        "best-norm",
+        "power-of-choice",
+    ):  # with five clients, all of them are candidates
+        rule = make_scheduler(name, on_no_fit=on_no_fit)
+        assert rule.select(view, np.random.default_rng(0)).clients == expected, name
 
 
 def test_pure_drift_ranks_and_breaks_ties_at_random() -> None:
@@ -88,7 +105,7 @@ def test_power_of_choice_draws_candidates_in_proportion_to_data() -> None:
     held, rng = np.array([10, 20, 30, 40]), np.random.default_rng(0)
     counts: dict[tuple[int, ...], int] = {}
     for _ in range(DRAWS):
-        pair = tuple(int(n) for n in draw_candidates(held, 2, rng))
+        pair = tuple(int(n) for n in draw_order(held, rng)[:2])
         counts[pair] = counts.get(pair, 0) + 1
     assert_fits(
         counts, {(a, b): held[a] / 100 * held[b] / (100 - held[a]) for a, b in permutations(range(4), 2)}
@@ -104,6 +121,56 @@ def test_power_of_choice_takes_the_highest_losses_among_its_candidates() -> None
         ranked = tuple(sorted((a, b), key=lambda n: -loss[n]))
         expected[ranked] = expected.get(ranked, 0.0) + held[a] / 100 * held[b] / (100 - held[a])
     assert_fits(order_counts("power-of-choice", four_clients(loss=loss), candidates=2), expected)
+
+
+def test_power_of_choice_draws_further_candidates_where_all_fit() -> None:
+    """With d = 2 and room for three, the two candidates come by loss, then a third is drawn ∝ D_n (SPEC section 5).
+
+    P(first two in any order, then c) = Σ over both orders of D_a/D · D_b/(D − D_a), times D_c/(D − D_a − D_b).
+    """
+    loss, held = np.array([0.4, 0.1, 0.3, 0.2]), np.array([10, 20, 30, 40])
+    expected: dict[tuple[int, ...], float] = {}
+    for a, b, c in permutations(range(4), 3):
+        outcome = (*sorted((a, b), key=lambda n: -loss[n]), c)
+        drawn = held[a] / 100 * held[b] / (100 - held[a]) * held[c] / (100 - held[a] - held[b])
+        expected[outcome] = expected.get(outcome, 0.0) + drawn
+    assert_fits(
+        order_counts("power-of-choice", four_clients(loss=loss, total_hz=3.0), candidates=2), expected
+    )
+
+
+def test_power_of_choice_keeps_to_its_candidates_where_one_does_not_fit() -> None:
+    """d = 2, 2 Hz, the candidates need 1.5 Hz each: "skip" must not fill up with clients who were not drawn."""
+    view = four_clients(needed_hz=np.array([1.5, 1.5, 0.1, 0.1]), num_samples=np.array([10**9, 10**9, 1, 1]))
+    rule = make_scheduler("power-of-choice", candidates=2, on_no_fit="skip")
+    chosen = {rule.select(view, np.random.default_rng(seed)).clients for seed in range(50)}
+    assert len(chosen) == 1
+    assert chosen <= {(0,), (1,)}
+
+
+@pytest.mark.parametrize(("clients", "most"), [(20, 15), (50, 25)])
+def test_power_of_choice_draws_half_of_the_schedulable_but_at_least_15(clients: int, most: int) -> None:
+    """Losses rank clients 0, 1, 2, …; room for one. All are drawn alike, so P(client 0 is in) = d/N, else 1, …"""
+    view = dataclasses.replace(
+        random_round(np.random.default_rng(5), clients=clients, classes=3),
+        needed_hz=np.ones(clients),
+        total_hz=1.0,
+        compute_s=None,
+        num_samples=np.full(clients, 100),
+        loss=-np.arange(clients, dtype=np.float64),
+    )
+    counts = order_counts("power-of-choice", view)
+    expected, missed = {}, 1.0
+    for n in range(clients - most + 1):  # the first n are all missed, then n is drawn
+        expected[(n,)] = missed * most / (clients - n)
+        missed *= 1 - most / (clients - n)
+    assert_fits(counts, expected)
+
+
+def test_power_of_choice_takes_a_number_or_half() -> None:
+    for wrong in (0, 1.5, "all"):
+        with pytest.raises(InputError, match="candidates="):
+            make_scheduler("power-of-choice", candidates=wrong)
 
 
 def test_power_of_choice_draws_only_among_the_schedulable() -> None:
@@ -175,9 +242,38 @@ def test_fed_cbs_third_draw_has_exponent_three_and_uses_data_mixes() -> None:
     assert_fits(order_counts("fed-cbs", view), probability)
 
 
+@pytest.mark.parametrize("on_no_fit", ["stop", "skip"])
+def test_fed_cbs_ends_with_a_draw_that_does_not_fit_or_leaves_it_out(on_no_fit: str) -> None:
+    """Client 3 needs the whole band of 2 Hz, the others 1 Hz each; the third draw never fits.
+
+    With "stop" client 3 may be drawn second, and then nobody joins the first; with "skip" it is no candidate then.
+    """
+    mix = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0.6, 0.0, 0.4]])
+    view = four_clients(
+        needed_hz=np.array([1.0, 1.0, 1.0, 2.0]),
+        batch_mix=mix,
+        data_mix=mix,
+        previous_data_mix=mix,
+        round=1,
+        rounds_in_frame=9,
+    )
+    held = view.num_samples
+
+    def weight(*members: int) -> float:
+        return float(1 / qcid(held[list(members)], mix[list(members)]) ** len(members))
+
+    first = {a: weight(a) / sum(weight(n) for n in range(4)) for a in range(4)}
+    probability: dict[tuple[int, ...], float] = {(3,): first[3]}
+    for a in range(3):
+        others = [n for n in range(4) if n != a and (on_no_fit == "stop" or n != 3)]
+        for b in others:
+            outcome = (a,) if b == 3 else (a, b)
+            probability[outcome] = first[a] * weight(a, b) / sum(weight(a, n) for n in others)
+    assert_fits(order_counts("fed-cbs", view, on_no_fit=on_no_fit), probability)
+
+
 def test_defaults_are_the_papers() -> None:
-    """d = 15 candidates, exploration 10, λ0 = 2."""
-    assert make_scheduler("power-of-choice").candidates == 15  # type: ignore[attr-defined]
+    """Exploration 10, λ0 = 2."""
     assert make_scheduler("fed-cbs").exploration == 10  # type: ignore[attr-defined]
     assert make_scheduler("fedteddi").lambda0 == 2  # type: ignore[attr-defined]
 

@@ -1,21 +1,24 @@
 """Algorithm 1, its repairs, the refined search and the proven optimum, against slow and independent readings."""
 
 import dataclasses
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import LinearConstraint, milp
 
-from fedteddi import InputError, RoundView, example_round, make_scheduler
+from fedteddi import InputError, RoundView, example_round, make_scheduler, scheduler_names
 from fedteddi.schedulers.laws import random_round
+from fedteddi.schedulers.registry import find_scheduler, option_defaults
 from fedteddi.schedulers.search.exact import UnsolvedError
 from fedteddi.schedulers.search.greedy import Found
 from fedteddi.schedulers.search.problem import SearchProblem
 
 
-def slow_utility(view: RoundView, members: list[int], lambda0: float, target: str) -> float:
+def slow_utility(
+    view: RoundView, members: list[int], lambda0: float, target: str, drift_share: str = "set"
+) -> float:
     """U(S) in plain loops, straight from the definition."""
     held = sum(int(view.num_samples[n]) for n in members)
     everyone = sum(int(d) for d in view.num_samples)
@@ -37,26 +40,34 @@ def slow_utility(view: RoundView, members: list[int], lambda0: float, target: st
             float(view.class_norm[c]) * abs(float(view.data_mix[n, c]) - float(view.previous_data_mix[n, c]))
             for c in range(view.num_classes)
         )
-        utility -= weight * int(view.num_samples[n]) / held * drift
+        utility -= weight * int(view.num_samples[n]) / (held if drift_share == "set" else everyone) * drift
     return utility
 
 
-def slow_p3(view: RoundView, members: list[int], lambda0: float = 2.0, target: str = "global") -> float:
-    variance = view.gradient_std / (len(members) * view.batch_size) ** 0.5
-    return variance + slow_utility(view, members, lambda0, target)
+def slow_p3(
+    view: RoundView,
+    members: list[int],
+    lambda0: float = 2.0,
+    target: str = "global",
+    sigma: str = "std",
+    drift_share: str = "set",
+) -> float:
+    spread = view.gradient_std if sigma == "std" else view.gradient_std * view.gradient_std
+    variance = spread / (len(members) * view.batch_size) ** 0.5
+    return variance + slow_utility(view, members, lambda0, target, drift_share)
 
 
-def slow_greedy(view: RoundView, on_no_fit: str, lambda0: float, target: str) -> list[int]:
+def slow_greedy(
+    view: RoundView, on_no_fit: str, lambda0: float, target: str, sigma: str, drift_share: str
+) -> list[int]:
     """Algorithm 1 line by line, with M shrinking as printed (and repaired): no shortcut for who fits."""
     left = {n for n in range(view.num_clients) if view.needed_hz[n] <= view.total_hz}
     chosen: list[int] = []
     used = 0.0
     while left:
-        best = min(left, key=lambda n: slow_utility(view, [*chosen, n], lambda0, target))
-        if (
-            chosen
-            and slow_p3(view, [*chosen, best], lambda0, target) - slow_p3(view, chosen, lambda0, target) > 0
-        ):
+        best = min(left, key=lambda n: slow_utility(view, [*chosen, n], lambda0, target, drift_share))
+        how = (lambda0, target, sigma, drift_share)
+        if chosen and slow_p3(view, [*chosen, best], *how) - slow_p3(view, chosen, *how) > 0:
             break
         left.remove(best)
         if used + view.needed_hz[best] <= view.total_hz:
@@ -86,10 +97,45 @@ def test_greedy_against_a_slow_reading(seed: int) -> None:
     """Random rounds of two classes and more have no ties, so the sets and their order must agree exactly."""
     rng = np.random.default_rng(seed)
     view = random_round(rng, clients=int(rng.integers(1, 16)), classes=int(rng.integers(2, 6)))
-    for target in ("global", "uniform"):
-        for on_no_fit in ("skip", "stop"):
-            expected = slow_greedy(view, on_no_fit, 2.0, target)
-            assert select(view, target=target, on_no_fit=on_no_fit) == expected
+    readings = product(("global", "uniform"), ("skip", "stop"), ("std", "literal"), ("set", "all"))
+    for target, on_no_fit, sigma, drift_share in readings:
+        expected = slow_greedy(view, on_no_fit, 2.0, target, sigma, drift_share)
+        options = {"target": target, "on_no_fit": on_no_fit, "sigma": sigma, "drift_share": drift_share}
+        assert select(view, **options) == expected
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 5, 6])
+def test_the_other_readings_change_the_refined_search_and_its_terms_too(seed: int) -> None:
+    """docs/paper.md D3 and D5: no exchange of one client improves the set, by the slow P3 of that reading."""
+    view = random_round(np.random.default_rng(seed), clients=9, classes=4)
+    reading = {"sigma": "literal", "drift_share": "all"}
+    rule = make_scheduler("fedteddi", search="refined", **reading)
+    chosen = rule.select(view, np.random.default_rng(0))
+    assert len(chosen.clients) > 1
+    reached = slow_p3(view, list(chosen.clients), **reading)
+    assert rule.objective(view).terms(chosen.clients).total == pytest.approx(reached)  # type: ignore[attr-defined]
+    changes = [admission.drift_change for admission in chosen.trace.admissions[1:]]  # type: ignore[union-attr]
+    drifts = [
+        rule.objective(view).terms(chosen.clients[:size]).drift  # type: ignore[attr-defined]
+        for size in range(1, len(chosen.clients) + 1)
+    ]
+    assert changes == pytest.approx(np.diff(drifts), abs=1e-9)
+    for members in all_feasible_sets(view):
+        if len(set(members) ^ set(chosen.clients)) <= 2 and abs(len(members) - len(chosen.clients)) <= 1:
+            assert slow_p3(view, members, **reading) >= reached - 1e-9
+
+
+def test_drift_shared_over_all_has_no_exact_search() -> None:
+    with pytest.raises(InputError, match="drift_share='all' has no linear program"):
+        make_scheduler("fedteddi", search="exact", drift_share="all")
+
+
+def test_stop_is_the_default_of_every_rule_that_admits_in_order() -> None:
+    """docs/paper.md D1; fedteddi-plus searches over sets, so the option does not apply to it."""
+    for name in scheduler_names():
+        known = option_defaults(find_scheduler(name))
+        assert known is not None
+        assert known.get("on_no_fit") == (None if name == "fedteddi-plus" else "stop"), name
 
 
 def test_mixes_of_the_data_set_take_the_place_of_the_batches() -> None:
@@ -144,13 +190,19 @@ def test_greedy_in_blocks_equals_greedy_in_one_piece(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("band", "why"), [(1e-6, "nobody fits"), (1e6, "nobody is left"), (0.3, "nobody else fits")]
+    ("band", "on_no_fit", "why"),
+    [
+        (1e-6, "stop", "nobody fits"),
+        (1e6, "stop", "nobody is left"),
+        (0.3, "skip", "nobody else fits"),
+        (0.3, "stop", "the best client does not fit (on_no_fit = stop)"),
+    ],
 )
-def test_greedy_says_why_it_stopped(band: float, why: str) -> None:
+def test_greedy_says_why_it_stopped(band: float, on_no_fit: str, why: str) -> None:
     """With next to no band, with more than all need, and with a part; the noise is such that everyone is wanted."""
     view = example_round()
     view = dataclasses.replace(view, total_hz=view.total_hz * band, gradient_std=1e6)
-    chosen = make_scheduler("fedteddi").select(view, np.random.default_rng(0))
+    chosen = make_scheduler("fedteddi", on_no_fit=on_no_fit).select(view, np.random.default_rng(0))
     assert chosen.trace is not None
     assert chosen.trace.stopped == why
 
@@ -160,7 +212,8 @@ def test_greedy_on_unequal_data_differs_from_equal_data() -> None:
     differ = 0
     for seed in range(10):
         view = random_round(np.random.default_rng(seed), clients=12, classes=5)
-        differ += select(view) != select(dataclasses.replace(view, num_samples=np.full(12, 100)))
+        equal = dataclasses.replace(view, num_samples=np.full(12, 100))
+        differ += select(view, on_no_fit="skip") != select(equal, on_no_fit="skip")
     assert differ >= 5
 
 

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedteddi.heterogeneity.divergence import Distance, collective_divergence, euclidean_divergence
-from fedteddi.heterogeneity.mixes import pooled_mix, sample_shares
+from fedteddi.heterogeneity.mixes import pooled_mix
 
 
 def sampling_variance(gradient_std: float, set_size: int, batch_size: int) -> float:
@@ -53,6 +54,11 @@ class Objective:
     batch_size: int  # b
     drift_weight: float  # λ_k
     distance: Distance = "absolute"  # of the set's mix from the target; the paper's is absolute
+    drift_share: Literal["set", "all"] = "set"  # over whom α adds up to 1 in the drift term (D3)
+
+    def drift_samples(self, set_samples: float) -> float:
+        """Return what D_n is divided by in the drift term: the samples of the set, or of all clients (D3)."""
+        return set_samples if self.drift_share == "set" else float(self.num_samples.sum())
 
     def divergence(self, set_mix: np.ndarray) -> float:
         """Return how far a set's mix [C] is from the target."""
@@ -67,6 +73,6 @@ class Objective:
         return ObjectiveTerms(
             variance=sampling_variance(self.gradient_std, len(members), self.batch_size),
             divergence=self.divergence(set_mix),
-            drift=float(sample_shares(held) @ self.drift[members]),  # [n] @ [n]
+            drift=float(held @ self.drift[members]) / self.drift_samples(float(held.sum())),  # [n] @ [n]
             drift_weight=self.drift_weight,
         )

@@ -11,6 +11,7 @@ from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.bandwidth import share_band_hz
 
 SpareBand = Literal["unused", "share"]
+OnNoFit = Literal["stop", "skip"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,21 +26,37 @@ class BandOptions:
         check_choice("spare_band", self.spare_band, get_args(SpareBand))
 
 
+@dataclass(frozen=True, kw_only=True)
+class AdmissionOptions(BandOptions):
+    """The options of rules that admit clients one after another: also, what happens when one does not fit (D1)."""
+
+    on_no_fit: OnNoFit = "stop"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("on_no_fit", self.on_no_fit, get_args(OnNoFit))
+
+
 def ranked(score: np.ndarray, rng: np.random.Generator, *, decimals: int | None = None) -> np.ndarray:
     """Return indices by falling score, ties in random order; scores equal to `decimals` places tie."""
     score = score if decimals is None else np.round(score, decimals)
     return np.lexsort((rng.random(len(score)), -score))
 
 
-def fitting_in_order(order: np.ndarray, needed_hz: np.ndarray, total_hz: float) -> np.ndarray:
-    """Go through `order` and admit everyone who still fits; who does not is skipped (docs/paper.md D1)."""
+def fitting_in_order(
+    order: np.ndarray, needed_hz: np.ndarray, total_hz: float, on_no_fit: OnNoFit
+) -> np.ndarray:
+    """Go through `order` and admit clients; the first that no longer fits ends it, or is skipped (docs/paper.md D1).
+
+    A client that the whole band could not serve is skipped either way.
+    """
     admitted: list[np.ndarray] = []
     left_hz = total_hz
     while True:
         order = order[needed_hz[order] <= left_hz]
-        if len(order) == 0:
+        if len(order) == 0 or (admitted and on_no_fit == "stop"):
             return np.concatenate(admitted) if admitted else order
-        # As many as fit one after another; the next one does not, and the loop drops it.
+        # As many as fit one after another; the next one does not, and with "skip" the loop drops it.
         used_hz = np.cumsum(needed_hz[order])
         count = int(np.searchsorted(used_hz, left_hz, side="right"))
         admitted.append(order[:count])
@@ -75,9 +92,10 @@ def granted(
     )
 
 
-def fill_band(view: RoundView, order: np.ndarray, spare_band: SpareBand) -> Schedule:
-    """Schedule clients in the given order until nothing more fits."""
-    return granted(view, fitting_in_order(order, view.needed_hz, view.total_hz), spare_band)
+def fill_band(view: RoundView, order: np.ndarray, options: AdmissionOptions = AdmissionOptions()) -> Schedule:
+    """Schedule clients in the given order until one does not fit or, with "skip", until nobody does."""
+    fitting = fitting_in_order(order, view.needed_hz, view.total_hz, options.on_no_fit)
+    return granted(view, fitting, options.spare_band)
 
 
 def required(view: RoundView, name: Literal["loss", "update_norm"], rule: str) -> np.ndarray:

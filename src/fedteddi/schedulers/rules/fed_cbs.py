@@ -7,7 +7,7 @@ import numpy as np
 
 from fedteddi.errors import check_number
 from fedteddi.heterogeneity.mixes import pooled_mix
-from fedteddi.schedulers.admission import BandOptions, granted
+from fedteddi.schedulers.admission import AdmissionOptions, granted
 from fedteddi.schedulers.references import FED_CBS, Reference
 from fedteddi.schedulers.schedule import Schedule
 from fedteddi.schedulers.view import RoundView
@@ -48,8 +48,8 @@ def draw_one(log_weight: np.ndarray, rng: np.random.Generator) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedCBS(BandOptions):
-    """Drawn one by one, likelier the more class-balanced the set becomes (QCID), until the band is full."""
+class FedCBS(AdmissionOptions):
+    """Drawn one by one, likelier the more class-balanced the set becomes (QCID), until one does not fit."""
 
     name: ClassVar[str] = "fed-cbs"
     reference: ClassVar[Reference] = FED_CBS
@@ -61,24 +61,28 @@ class FedCBS(BandOptions):
         check_number("exploration", self.exploration, at_least=0, at_most=1e100)
 
     def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
-        """Draw clients among those that still fit, until nobody does."""
+        """Draw clients until one does not fit or, with "skip", among those that still fit until nobody does."""
         left = view.schedulable
         counts = view.num_samples[left, None] * view.data_mix[left][:, view.classes_seen]  # [n, C]
         held, held_total, used_hz = np.zeros(counts.shape[1]), 0, 0.0
         members: list[int] = []
         while True:
             fits = view.needed_hz[left] <= view.total_hz - used_hz
-            left, counts = left[fits], counts[fits]
+            if self.on_no_fit == "skip":
+                left, counts, fits = left[fits], counts[fits], fits[fits]
             if len(left) == 0:
-                return granted(view, np.array(members, dtype=np.intp), self.spare_band)
+                break
             joint = imbalance((held + counts) / (held_total + view.num_samples[left])[:, None])  # [n]
             if members:
                 weight = later_log_weight(joint, len(members) + 1)
             else:
                 weight = first_log_weight(joint, view.round, view.times_scheduled[left], self.exploration)
             drawn = draw_one(weight, rng)
+            if not fits[drawn]:
+                break
             members.append(int(left[drawn]))
             held = held + counts[drawn]
             held_total += int(view.num_samples[left[drawn]])
             used_hz += float(view.needed_hz[left[drawn]])
             left, counts = np.delete(left, drawn), np.delete(counts, drawn, axis=0)
+        return granted(view, np.array(members, dtype=np.intp), self.spare_band)

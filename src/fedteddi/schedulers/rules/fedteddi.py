@@ -5,13 +5,14 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from fedteddi.errors import check_choice, check_number
+from fedteddi.errors import InputError, check_choice, check_number
 from fedteddi.heterogeneity.drift import temporal_drift
 from fedteddi.heterogeneity.mixes import pooled_mix, uniform_mix
 from fedteddi.heterogeneity.objective import Objective, drift_weight
+from fedteddi.schedulers.admission import AdmissionOptions
 from fedteddi.schedulers.references import FEDTEDDI, Reference
 from fedteddi.schedulers.search.exact import exact
-from fedteddi.schedulers.search.greedy import Found, OnNoFit, greedy
+from fedteddi.schedulers.search.greedy import Found, greedy
 from fedteddi.schedulers.search.problem import SearchProblem
 from fedteddi.schedulers.search.refined import refined
 from fedteddi.schedulers.search.rule import SearchingRule
@@ -20,10 +21,12 @@ from fedteddi.schedulers.view import RoundView
 Target = Literal["global", "uniform"]
 Search = Literal["greedy", "refined", "exact"]
 Mixes = Literal["batch", "data"]
+Sigma = Literal["std", "literal"]
+DriftShare = Literal["set", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedTeddi(SearchingRule):
+class FedTeddi(SearchingRule, AdmissionOptions):
     """Lowest P3 = sampling variance + collective divergence − λ_k × temporal drift, within the band."""
 
     name: ClassVar[str] = "fedteddi"
@@ -31,19 +34,25 @@ class FedTeddi(SearchingRule):
     needs: ClassVar[frozenset[str]] = frozenset({"gradient_std", "class_norm"})
 
     lambda0: float = 2.0
-    on_no_fit: OnNoFit = "skip"
     target: Target = "global"
     search: Search = "greedy"
     mixes: Mixes = "batch"
+    sigma: Sigma = "std"  # "literal": σ̂ is the variance itself, as Algorithm 1 is printed (docs/paper.md D5)
+    drift_share: DriftShare = "set"  # α in the drift term is over the set, or over all clients (D3)
     exact_time_limit_s: float = 60.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("lambda0", self.lambda0, at_least=0, at_most=1e100)
-        check_choice("on_no_fit", self.on_no_fit, get_args(OnNoFit))
         check_choice("target", self.target, get_args(Target))
         check_choice("search", self.search, get_args(Search))
         check_choice("mixes", self.mixes, get_args(Mixes))
+        check_choice("sigma", self.sigma, get_args(Sigma))
+        check_choice("drift_share", self.drift_share, get_args(DriftShare))
+        if self.search == "exact" and self.drift_share == "all":
+            raise InputError(
+                "drift_share='all' has no linear program: use search='greedy' or 'refined' with it"
+            )
         check_number("exact_time_limit_s", self.exact_time_limit_s, above=0)
 
     def objective(self, view: RoundView) -> Objective:
@@ -56,9 +65,10 @@ class FedTeddi(SearchingRule):
             drift=temporal_drift(view.data_mix, view.previous_data_mix, view.class_norm),
             target_mix=pooled_mix(view.num_samples, mix) if everyone else uniform_mix(view.classes_seen),
             class_norm=view.class_norm,
-            gradient_std=view.gradient_std,
+            gradient_std=view.gradient_std if self.sigma == "std" else view.gradient_std**2,
             batch_size=view.batch_size,
             drift_weight=drift_weight(self.lambda0, view.round, view.rounds_in_frame),
+            drift_share=self.drift_share,
         )
 
     def search_for(self, problem: SearchProblem, rng: np.random.Generator) -> Found:

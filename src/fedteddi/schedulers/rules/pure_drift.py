@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedteddi.heterogeneity.drift import unweighted_drift
-from fedteddi.schedulers.admission import BandOptions, fill_band, ranked
+from fedteddi.schedulers.admission import AdmissionOptions, fill_band, ranked
 from fedteddi.schedulers.references import IN_FEDTEDDI, Reference
 from fedteddi.schedulers.schedule import Schedule
 from fedteddi.schedulers.view import RoundView
@@ -16,8 +16,8 @@ DECIMALS = 9
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureDrift(BandOptions):
-    """Largest unweighted drift ‖p_l − p_{l−1}‖₁ first, ties at random, until the band is full."""
+class PureDrift(AdmissionOptions):
+    """Largest unweighted drift ‖p_l − p_{l−1}‖₁ first, ties at random, until one does not fit."""
 
     name: ClassVar[str] = "pure-drift"
     reference: ClassVar[Reference] = IN_FEDTEDDI
@@ -25,4 +25,4 @@ class PureDrift(BandOptions):
     def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
         """Fill the band by falling drift."""
         drift = unweighted_drift(view.data_mix, view.previous_data_mix)
-        return fill_band(view, ranked(drift, rng, decimals=DECIMALS), self.spare_band)
+        return fill_band(view, ranked(drift, rng, decimals=DECIMALS), self)

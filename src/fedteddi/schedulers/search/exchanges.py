@@ -69,12 +69,11 @@ class Pool:
         # Summed from scratch: to subtract a leaver with a million samples would leave rounding in place of the rest.
         sums = self.share @ stays.T.astype(np.float64)  # [4 + C, Q]
         size, spent_hz, samples, incentive = sums[:4]
-        total = self._divergence(sums[4:])  # times samples, [1 + P, Q]
-        total -= incentive
-        total -= self.incentive[:, None]
         held = samples + self.samples[:, None]
         held[NOBODY, samples == 0] = 1.0  # the empty set; its variance below rules it out
-        total /= held
+        total = self.problem.utility(
+            self._divergence(sums[4:]), incentive + self.incentive[:, None], held
+        )  # [1 + P, Q]
         size = size.astype(np.intp)
         total[NOBODY] += self.variance[size]
         total[1:] += self.variance[np.minimum(size + 1, len(self.variance) - 1)]

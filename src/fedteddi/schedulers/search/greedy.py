@@ -1,13 +1,12 @@
 """Algorithm 1, repaired: admit the client with the lowest U(S ∪ n) until P3 would rise (19)."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from fedteddi.schedulers.admission import OnNoFit
 from fedteddi.schedulers.search.problem import SearchProblem
 
-OnNoFit = Literal["skip", "stop"]
 TIE = 1e-9  # utilities closer than this are equal, and chance decides
 
 
@@ -23,10 +22,9 @@ class Found:
 def greedy(problem: SearchProblem, on_no_fit: OnNoFit, rng: np.random.Generator) -> Found:
     """Grow a set as the paper's Algorithm 1 does.
 
-    With "skip", a client that does not fit is dropped and the search goes on (docs/paper.md D1). Since the
-    band in use only grows, such a client will never fit again, and looking only at those who still fit
-    gives the same set: one pass over the candidates per admission. With "stop", the first best client
-    that does not fit ends the search.
+    With "stop", the first best client that does not fit ends the search (docs/paper.md D1). With "skip", it is
+    dropped and the search goes on. Since the band in use only grows, such a client will never fit again, and
+    looking only at those who still fit gives the same set: one pass over the candidates per admission.
     """
     positions = np.arange(len(problem.clients))
     left = problem

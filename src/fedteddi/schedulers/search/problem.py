@@ -9,7 +9,7 @@ the place of Σ_c |Σ_n A_cn|.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class SearchProblem:
     incentive: np.ndarray  # λ_k D_n drift_n, [M]
     one_client_variance: float  # σ/√b
     distance: Distance = "absolute"
+    all_samples: float | None = None  # Σ D_n over all clients, if the drift term is shared over them (D3)
 
     @classmethod
     def build(
@@ -62,19 +63,18 @@ class SearchProblem:
             incentive=objective.drift_weight * samples * objective.drift[clients],
             one_client_variance=objective.gradient_std / math.sqrt(objective.batch_size),
             distance=objective.distance,
+            all_samples=None if objective.drift_share == "set" else objective.drift_samples(0.0),
         )
 
     def only(self, keep: np.ndarray) -> "SearchProblem":
         """Return the same problem with fewer candidates, or with the same in another order."""
-        return SearchProblem(
+        return replace(
+            self,
             clients=self.clients[keep],
             needed_hz=self.needed_hz[keep],
-            total_hz=self.total_hz,
             samples=self.samples[keep],
             pull=self.pull[:, keep],
             incentive=self.incentive[keep],
-            one_client_variance=self.one_client_variance,
-            distance=self.distance,
         )
 
     def sums(self, members: np.ndarray) -> SetSums:
@@ -107,8 +107,8 @@ class SearchProblem:
         """P3(S); the empty set is worse than any other (docs/paper.md D2)."""
         if sums.size == 0:
             return math.inf
-        utility = (float(size_of(np.array(sums.pull), self.distance)) - sums.incentive) / sums.samples
-        return self.variance(sums.size) + utility
+        divergence = float(size_of(np.array(sums.pull), self.distance))
+        return self.variance(sums.size) + float(self.utility(divergence, sums.incentive, sums.samples))
 
     def utility_with_each(self, sums: SetSums) -> np.ndarray:
         """Return U(S ∪ n) for every candidate n at once, [M]; members of S come out meaningless."""
@@ -119,7 +119,15 @@ class SearchProblem:
             part = scratch[:, : block.stop - block.start]
             np.add(self.pull[:, block], sums.pull[:, None], out=part)
             divergence[block] = size_of(part, self.distance)
-        return (divergence - (sums.incentive + self.incentive)) / (sums.samples + self.samples)
+        return self.utility(divergence, sums.incentive + self.incentive, sums.samples + self.samples)
+
+    def utility(
+        self, divergence: np.ndarray | float, incentive: np.ndarray | float, samples: np.ndarray | float
+    ) -> np.ndarray:
+        """Return U of sets from their sums: Σ_c |Σ A_cn|, λ_k Σ D_n drift_n and Σ D_n."""
+        if self.all_samples is None:
+            return np.asarray((divergence - incentive) / samples)
+        return np.asarray(divergence / samples - incentive / self.all_samples)
 
 
 def size_of(pull: np.ndarray, distance: Distance) -> np.ndarray:

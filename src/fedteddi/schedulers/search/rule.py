@@ -50,7 +50,8 @@ def _admissions(view: RoundView, objective: Objective, clients: np.ndarray) -> t
     )  # [k, C]
     variance = objective.gradient_std / np.sqrt(sizes * objective.batch_size)
     divergence = np.array([objective.divergence(of_first) for of_first in mix])
-    drift = np.cumsum(view.num_samples[clients] * objective.drift[clients]) / held
+    drift = np.cumsum(view.num_samples[clients] * objective.drift[clients])
+    drift /= np.array([objective.drift_samples(samples) for samples in held])
     left_hz = view.total_hz - np.cumsum(view.needed_hz[clients])
 
     changes = ([None, *np.diff(values).tolist()] for values in (variance, divergence, drift))
