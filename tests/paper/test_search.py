@@ -104,7 +104,7 @@ def test_greedy_against_a_slow_reading(seed: int) -> None:
         assert select(view, **options) == expected
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 5, 6])
+@pytest.mark.parametrize("seed", [0, 2, 8, 9, 15])
 def test_the_other_readings_change_the_refined_search_and_its_terms_too(seed: int) -> None:
     """docs/paper.md D3 and D5: no exchange of one client improves the set, by the slow P3 of that reading."""
     view = random_round(np.random.default_rng(seed), clients=9, classes=4)
