@@ -27,7 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import Probe, TrainJob
+from fedteddi.learning.jobs import Candidate, Probe, TrainJob
 from fedteddi.learning.models import make_model
 from fedteddi.learning.stacked import Stacked
 
@@ -128,7 +128,7 @@ def jobs_of(model: FlatModel, data: Dataset, jobs: int, device: torch.device) ->
         TrainJob(
             weights=weights,
             samples=rng.integers(0, len(data.train_labels), shape),
-            flips=rng.random(shape) < 0.5,
+            views=rng.random(shape) < 0.5,
             learning_rate=0.01,
             momentum=0.5,
             dropout_keys=rng.integers(-(2**31), 2**31, (STEPS, 2), dtype=np.int32),
@@ -170,13 +170,13 @@ def profile(engine: Stacked, jobs: list[TrainJob]) -> None:
 
 def estimators(engine: Stacked, data: Dataset, jobs: list[TrainJob], repeats: int) -> dict[str, float]:
     """Return the time of one client's probe, by what is asked."""
-    probes = [Probe(job.weights, job.samples[0], None if job.flips is None else job.flips[0]) for job in jobs]
+    probes = [Probe(job.weights, job.samples[0], None if job.views is None else job.views[0]) for job in jobs]
     models = [job.weights for job in jobs]
     work: dict[str, Callable[[], object]] = {
         "gradient variance of a batch": lambda: engine.gradient_variances(probes),
         "loss of a batch": lambda: engine.losses(probes),
         "gradient of a batch": lambda: engine.gradients(probes),
-        "accuracy on a batch": lambda: engine.class_accuracy(models),
+        "accuracy on a batch": lambda: engine.class_accuracy([Candidate(m) for m in models]),
     }
     found = {name: milliseconds(ask, engine.device, repeats) / len(jobs) for name, ask in work.items()}
     found["accuracy on a batch"] *= BATCH / len(data.test_labels)

@@ -19,13 +19,13 @@ def tiny_model(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module
     )
 
 
-def tiny_data(classes: int = 5, per_class: int = 60) -> Dataset:
+def tiny_data(classes: int = 5, per_class: int = 60, size: int = 8) -> Dataset:
     """Noise with a bright row that tells the class."""
     rng = np.random.default_rng(0)
 
     def images(count: int) -> tuple[np.ndarray, np.ndarray]:
         labels = np.repeat(np.arange(classes), count)
-        pixels = rng.integers(0, 120, size=(len(labels), 8, 8))
+        pixels = rng.integers(0, 120, size=(len(labels), size, size))
         pixels[np.arange(len(labels)), labels] += 120
         return pixels.astype(np.uint8), labels
 

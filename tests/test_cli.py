@@ -30,10 +30,13 @@ ANSWER = json.loads(files("fedteddi.protocol").joinpath("schedule.schema.json").
 EXAMPLE = Path(__file__).parents[1] / "examples" / "my_rule.py"
 
 
+DEADLINE_S = 0.8  # at which client 0 cannot be scheduled
+
+
 @pytest.fixture
 def reports(tmp_path: Path) -> Path:
     file = tmp_path / "round.json"
-    file.write_text(write_round(example_round(0)))
+    file.write_text(write_round(example_round(0, deadline_s=DEADLINE_S)))
     return file
 
 
@@ -43,24 +46,25 @@ def test_schedule_json_is_the_librarys_answer(cli: Cli, reports: Path, name: str
     assert (done.code, done.err) == (0, "")
     answer = json.loads(done.out)
     jsonschema.validate(answer, ANSWER)
-    expected = make_scheduler(name).select(example_round(0), np.random.default_rng(3))
+    round = example_round(0, deadline_s=DEADLINE_S)
+    expected = make_scheduler(name).select(round, np.random.default_rng(3))
     assert tuple(answer["clients"]) == expected.clients
     assert tuple(answer["bandwidth_hz"]) == expected.bandwidth_hz
-    assert answer["finish_s"] == pytest.approx([1.0] * len(expected.clients))
+    assert answer["finish_s"] == pytest.approx([DEADLINE_S] * len(expected.clients))
     # Rules without an objective of their own are judged by FedTeddi's.
     judge = make_scheduler(name if hasattr(make_scheduler(name), "objective") else "fedteddi")
-    terms = judge.objective(example_round(0)).terms(expected.clients)  # type: ignore[attr-defined]
+    terms = judge.objective(round).terms(expected.clients)  # type: ignore[attr-defined]
     assert answer["objective"]["total"] == pytest.approx(terms.total)
-    assert answer["infeasible"] == [{"client": 0, "reason": "needs 22.5 MHz, the band has 20 MHz"}]
+    assert answer["infeasible"] == [{"client": 0, "reason": "needs 61.3 MHz, the band has 20 MHz"}]
 
 
 def test_schedule_prints_a_table(cli: Cli, reports: Path) -> None:
     done = cli("schedule", reports)
     assert done.code == 0
-    assert "fedteddi, frame 1, round 1 of 300: 6 of 30 clients upload" in done.out
-    assert "stopped because: nobody else fits" in done.out
-    assert re.search(r"^ +13 +0 5 \+7 +7\.33 +4\.533 +1\.000", done.out, re.MULTILINE)
-    assert "client 0 needs 22.5 MHz, the band has 20 MHz" in done.out
+    assert "fedteddi, frame 1, round 1 of 300: 8 of 30 clients upload" in done.out
+    assert "stopped because: anybody else would raise the objective" in done.out
+    assert re.search(r"^ +13 +0 5 \+7 +7\.33 +5\.739 +0\.800", done.out, re.MULTILINE)
+    assert "client 0 needs 61.3 MHz, the band has 20 MHz" in done.out
 
 
 def test_a_rule_with_an_objective_of_its_own_is_not_told_in_the_papers_words(cli: Cli, reports: Path) -> None:
@@ -70,8 +74,8 @@ def test_a_rule_with_an_objective_of_its_own_is_not_told_in_the_papers_words(cli
     assert parts is not None
     total, size, distance = map(float, parts.groups())
     assert total == pytest.approx(size + distance, abs=2e-4)
-    assert size == pytest.approx(0.3 / 9**0.5)  # ν/√|S|
-    assert "9 of 30 clients upload" in done.out
+    assert size == pytest.approx(0.3 / 11**0.5, abs=5e-5)  # ν/√|S|
+    assert "11 of 30 clients upload" in done.out
     assert "P3" not in done.out
     assert "variance" not in done.out
     assert "Δ drift" not in done.out  # it does not count
@@ -111,13 +115,13 @@ def test_what_a_rule_prints_does_not_spoil_the_json(cli: Cli, reports: Path, tmp
 
 
 def test_infeasible_clients_come_with_their_reason(cli: Cli) -> None:
-    given = json.loads(write_round(example_round(0), with_needed_hz=False))
+    given = json.loads(write_round(example_round(0, deadline_s=DEADLINE_S), with_needed_hz=False))
     given["compute_s"][4] = 1.5
     given["channel_gain"][5] = 1e-15
     answer = json.loads(cli("schedule", "-", "--json", stdin=json.dumps(given)).out)
     assert {row["client"]: row["reason"] for row in answer["infeasible"]} == {
-        0: "needs 22.5 MHz, the band has 20 MHz",
-        4: "computes for 1.5 s, the deadline is 1 s",
+        0: "needs 61.3 MHz, the band has 20 MHz",
+        4: "computes for 1.5 s, the deadline is 0.8 s",
         5: "channel too weak: no bandwidth meets the deadline",
     }
 
@@ -237,7 +241,7 @@ def test_a_given_needed_hz_that_contradicts_the_file_is_doubted(cli: Cli) -> Non
 
 def test_the_smallest_deadline_is_read_off_a_given_needed_hz(cli: Cli) -> None:
     """Written out at 1 s and scheduled in a narrow band: the deadline named is one that works with that band."""
-    given = json.loads(write_round(example_round(0))) | {"total_hz": 1e6}
+    given = json.loads(write_round(example_round(0))) | {"total_hz": 4e5}
     done = cli("schedule", "-", stdin=json.dumps(given))
     smallest = re.search(r"the smallest feasible is ([\d.]+), or a band of ([\d.]+) MHz", done.err)
     assert smallest
@@ -264,7 +268,7 @@ def test_a_narrow_terminal_loses_columns_but_no_digits(
     monkeypatch.setattr("fedteddi.terminal.out", Console(highlight=False, width=60))
     shown = cli("schedule", reports).out
     assert "Δ" not in shown
-    assert re.search(r"13 +0 5 \+7 +7\.33 +4\.533 +1\.000", shown)
+    assert re.search(r"13 +0 5 \+7 +7\.33 +5\.739 +0\.800", shown)
 
 
 @pytest.mark.parametrize("words", [("example",), ("schedulers",), ("schedule", "--schema")])
@@ -291,8 +295,8 @@ def test_a_terminal_without_our_symbols_still_gets_the_numbers(reports: Path) ->
         timeout=60,
         check=True,
     )
-    assert "19.37 of 20 MHz" in done.stdout
-    assert "P3 -6.9948" in done.stdout
+    assert "16.79 of 20 MHz" in done.stdout
+    assert "P3 -7.1594" in done.stdout
 
 
 def test_schema_and_version(cli: Cli) -> None:

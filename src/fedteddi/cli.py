@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -19,6 +19,7 @@ from fedteddi.protocol.reports import read_round, reports_schema, write_round
 from fedteddi.schedulers.laws import check_scheduler
 from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
 from fedteddi.schedulers.schedule import checked_choice
+from fedteddi.settings import read_options
 from fedteddi.terminal import print_answer, print_bibtex, print_laws, print_schedulers, say, stdout_to_stderr
 from fedteddi.wireless.radio import Radio
 
@@ -158,7 +159,7 @@ def schedule(
             "REPORTS is missing: give a JSON file, or - for standard input; 'fedteddi example' makes one"
         )
     round = read_round(_read(reports))
-    rule = make_scheduler(scheduler, **_parse_options(option or []))
+    rule = make_scheduler(scheduler, **read_options(option or []))
     with stdout_to_stderr():
         chosen = checked_choice(rule, round.view, np.random.default_rng(seed))
     answer = answer_round(round, rule, chosen, seed)
@@ -185,7 +186,7 @@ def check(
     ] = None,
 ) -> None:
     """Try the laws every scheduler must keep on a rule, and print what it breaks (exit code 1)."""
-    rule = make_scheduler(scheduler, **_parse_options(option or []))
+    rule = make_scheduler(scheduler, **read_options(option or []))
     with stdout_to_stderr():
         broken = check_scheduler(rule, rounds)
     print_laws(rule.name, broken, rounds)
@@ -211,19 +212,3 @@ def _read(reports: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{reports} is not UTF-8 text: give a JSON file") from None
-
-
-def _parse_options(given: list[str]) -> dict[str, Any]:
-    """Turn key=value words into options; a value that is no JSON literal is taken as text."""
-    options: dict[str, Any] = {}
-    for word in given:
-        key, equals, value = word.partition("=")
-        if not equals or not key.isidentifier():
-            raise InputError(f"--option {word!r}: write it as key=value, such as search=refined")
-        if key in options:
-            raise InputError(f"--option {key} is given twice: keep one")
-        try:
-            options[key] = json.loads(value)
-        except (ValueError, RecursionError):
-            options[key] = value
-    return options

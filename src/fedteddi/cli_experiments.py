@@ -13,7 +13,7 @@ from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError, nearest_hint
 from fedteddi.process_age import process_age_s
 from fedteddi.schedulers.registry import built_in, named_rule
-from fedteddi.settings import Settings, load_experiment, override
+from fedteddi.settings import Settings, load_experiment, override, read_options
 from fedteddi.terminal import out, print_table, say
 
 Experiment = Annotated[
@@ -139,6 +139,13 @@ def compare(
     changes: Changes = None,
     data_dir: DataDir = None,
     ray: Ray = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="An option for every scheduler that has it, such as on_no_fit=skip; may be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
 
@@ -161,6 +168,7 @@ def compare(
             watch=watch,
             data_dir=data_dir,
             ray=ray,
+            options=read_options(option or []),
         )
     if study.unfinished or all_failed(study):
         say_failed(study.failures)

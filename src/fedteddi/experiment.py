@@ -8,14 +8,14 @@ from typing import Any
 
 from fedteddi.cluster import Cluster, connected
 from fedteddi.cluster_groups import play_in_groups
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, shown
 from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset, load_dataset
 from fedteddi.lockstep import Progress, Watch, play_together, writing_into
 from fedteddi.results.folder import check_out, differences, locked
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.runtimes.in_process import Exchange
-from fedteddi.schedulers.registry import named_rule
+from fedteddi.schedulers.registry import find_scheduler, named_rule, option_defaults
 from fedteddi.settings import Settings
 
 __all__ = ["Progress", "Watch", "compare", "play", "reference", "run_name", "simulate", "variant"]
@@ -84,18 +84,24 @@ def compare(
     watch: Watch | None = None,
     data_dir: str | Path | None = None,
     ray: str | None = None,
+    options: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Study:
     """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches.
 
+    `options` are given to every scheduler that has them, such as `{"on_no_fit": "skip"}`; what a scheduler is named
+    with comes first: `fedteddi[on_no_fit=stop]`.
     A run that diverges ends there (`study.failures`); the others go on. `ray` spreads the runs over a Ray cluster
     (docs/cluster.md): its address, or "local" to start one on this machine.
     """
     base = (settings or Settings()).changed(**changes)
     rules, numbers = list(dict.fromkeys(schedulers)), list(dict.fromkeys(seeds))
     times = list(dict.fromkeys(deadlines_s)) if deadlines_s is not None else [base.radio.deadline_s]
+    shared = _shared_options(rules, options or {})
     each: dict[str, Settings] = {}
-    for settings_ in (variant(base, rule, n, t) for t in times for rule in rules for n in numbers):
+    for settings_ in (
+        variant(base, rule, n, t, shared[rule]) for t in times for rule in rules for n in numbers
+    ):
         name = run_name(settings_)
         if each.setdefault(name, settings_) != settings_:
             raise InputError(
@@ -164,7 +170,26 @@ def _on_device(settings: Settings) -> Settings:
     )
 
 
-def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Settings:
+def _shared_options(schedulers: list[str], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return which of the options each scheduler has; one that none of them has is refused."""
+    shared: dict[str, dict[str, Any]] = {}
+    for scheduler in schedulers:
+        bound = scheduler in REFERENCES or not options
+        known = {} if bound else option_defaults(find_scheduler(named_rule(scheduler).scheduler))
+        shared[scheduler] = {key: value for key, value in options.items() if known is None or key in known}
+    for key in options:
+        if not any(key in given for given in shared.values()):
+            raise InputError(f"none of {', '.join(schedulers)} has an option {shown(key)}: leave it out")
+    return shared
+
+
+def variant(
+    base: Settings,
+    scheduler: str,
+    seed: int,
+    deadline_s: float,
+    options: Mapping[str, Any] | None = None,
+) -> Settings:
     """Return the settings of one run of a comparison; a rule may have options: `fedteddi[search=refined]`."""
     if scheduler in REFERENCES:
         return reference(base.changed(name=scheduler, seed=seed, **NO_LIMITS))
@@ -177,7 +202,7 @@ def variant(base: Settings, scheduler: str, seed: int, deadline_s: float) -> Set
     return base.changed(
         name=rule.name,
         scheduler=rule.scheduler,
-        scheduler_options=common | rule.options,
+        scheduler_options=common | dict(options or {}) | rule.options,
         seed=seed,
         radio__deadline_s=deadline_s,
     )

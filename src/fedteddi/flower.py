@@ -14,6 +14,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}: pip install 'fedteddi[flower]'", name=error.name) from None
 
+from fedteddi.errors import InputError
 from fedteddi.runtimes.flower_client import client_app
 from fedteddi.runtimes.flower_records import settings_of
 from fedteddi.settings import Settings
@@ -54,6 +55,11 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
     from fedteddi.experiment import simulate
     from fedteddi.runtimes.flower_server import FlowerFleet
 
+    if settings.training.head == "expanding":
+        raise InputError(
+            "training.head='expanding' needs to know which classes all clients hold, which a fleet does not tell:"
+            " use 'all'"
+        )
     fleet = FlowerFleet(grid, settings, settings.scenario.clients, say)
     if settings.estimates.class_norm_layers == "all":
         say(

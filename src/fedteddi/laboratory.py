@@ -13,7 +13,7 @@ from fedteddi.heterogeneity.mixes import pooled_mix
 from fedteddi.learning.data import Dataset, load_dataset
 from fedteddi.learning.devices import make_engine
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import Probe
+from fedteddi.learning.jobs import Candidate, Probe
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.pretrained import OnPretraining, Pretrained
@@ -178,7 +178,9 @@ class Laboratory:
         """Add test accuracy (docs/paper.md D11) and, where the next frame needs it, F_l; keep the best model."""
         if not judged:
             return
-        accuracies = self.engine.class_accuracy([run.state.weights for run, _ in judged])
+        accuracies = self.engine.class_accuracy(
+            [Candidate(run.state.weights, run.clients.outputs(run.state.frame)) for run, _ in judged]
+        )
         for (run, record), accuracy in zip(judged, accuracies, strict=True):
             self._add_accuracy(run, record, accuracy)
         probed = [
@@ -186,7 +188,14 @@ class Laboratory:
             for run, record in judged
             if run.state.frame < run.last_frame or run.settings.evaluation.loss_in_last_frame
         ]
-        losses = self.engine.losses([Probe(run.state.weights, self._loss_samples(run)) for run, _ in probed])
+        losses = self.engine.losses(
+            [
+                Probe(
+                    run.state.weights, self._loss_samples(run), outputs=run.clients.outputs(run.state.frame)
+                )
+                for run, _ in probed
+            ]
+        )
         for (run, record), loss in zip(probed, losses, strict=True):
             record["loss"] = loss
             if loss < run.best_loss:

@@ -1,4 +1,4 @@
-"""Models pre-trained on frame 0's data: one per seed, kept in the user's cache."""
+"""Models pre-trained on frame 0's classes: one per seed, kept in the user's cache."""
 
 import hashlib
 import inspect
@@ -20,7 +20,6 @@ from fedteddi.learning.pretraining import pretraining_job
 from fedteddi.plugins import load_object
 from fedteddi.results.folder import write_atomically
 from fedteddi.run import Run
-from fedteddi.scenario.plan import Plan
 
 # What a pre-trained model depends on, besides the model, the data and the seed.
 SETTINGS = {
@@ -56,7 +55,7 @@ class Pretrained:
         self._weights: dict[str, Tensor] = {}
 
     def weights(self, runs: list[Run], tell: OnPretraining | None = None) -> list[Tensor]:
-        """Return every run's first model: trained centrally on frame 0's data if it asks for it.
+        """Return every run's first model: trained centrally on frame 0's classes if it asks for it.
 
         One after the other: on a GPU a model would else depend, by rounding that training magnifies, on which others
         are trained beside it, and parts of a study that are played apart would begin with different models.
@@ -77,7 +76,8 @@ class Pretrained:
 
     def _trained(self, run: Run, tell: OnPretraining | None) -> Tensor:
         settings, seed = run.settings.training, run.settings.seed
-        job = pretraining_job(run.state.weights, _pooled_samples(run.plan), settings, seed)
+        outputs = run.clients.outputs(0)
+        job = pretraining_job(run.state.weights, self._samples(run), settings, seed, outputs)
         steps = len(job.samples)
 
         def on_step(step: int) -> None:
@@ -85,12 +85,22 @@ class Pretrained:
                 tell(Pretraining(seed, step, steps, settings.pretrain_epochs))
 
         (trained,) = self.engine.train([job], on_step)
-        return trained.weights.clone()
+        if outputs is None:
+            return trained.weights.clone()
+        # Outputs that are yet to come enter as they were made: weight decay has shrunk them meanwhile.
+        closed = self.engine.place(self.engine.model.of_outputs(~outputs))
+        return torch.where(closed, run.state.weights, trained.weights)
+
+    def _samples(self, run: Run) -> np.ndarray:
+        """Return what a model is pre-trained on, each image once: all of frame 0's classes, or what clients hold."""
+        if run.settings.training.pretrain_data == "held":
+            return np.unique(np.concatenate(run.plan.frames[0].held))
+        return np.flatnonzero(run.plan.classes_seen(0)[self.data.train_labels.numpy()])
 
     def _name(self, run: Run) -> str:
         """Return a checksum of all that a pre-trained model depends on."""
-        training, samples = run.settings.training, _pooled_samples(run.plan)
-        given = training.model_dump(include={"model", "augment", *SETTINGS})
+        training, samples = run.settings.training, self._samples(run)
+        given = training.model_dump(include={"model", "augment", "head", *SETTINGS})
         machine = [DRAWS, torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
         key = hashlib.sha256(json.dumps([given, run.settings.seed, *machine]).encode())
         key.update(repr(self.engine.model.module).encode())
@@ -116,11 +126,6 @@ class Pretrained:
             write_atomically(_file(name), safetensors.torch.save({"weights": self._weights[name].cpu()}))
         except OSError:
             pass  # a cache that cannot be written costs time, not results
-
-
-def _pooled_samples(plan: Plan) -> np.ndarray:
-    """Return frame 0's samples of all clients, each once."""
-    return np.unique(np.concatenate(plan.frames[0].held))
 
 
 def _file(name: str) -> Path:

@@ -63,8 +63,12 @@ class TrainingSettings(Section):
     learning_rate: Positive = 0.01
     decay: Annotated[float, Field(gt=0, le=1)] = 0.9992
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    augment: Literal["flip", "none"] = "none"
+    augment: Literal["flip", "crop-flip", "none"] = "none"
+    head: Literal["all", "expanding"] = (
+        "all"  # outputs from the start, or with the classes (docs/paper.md D10)
+    )
     precision: Literal["float32", "tf32", "bf16"] = "float32"  # of products on a GPU; a CPU does float32
+    pretrain_data: Literal["classes", "held"] = "classes"  # all images of frame 0's classes, or the clients'
     pretrain_epochs: Annotated[int, Field(ge=0)] = 10
     pretrain_learning_rate: Positive = 0.02
     pretrain_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
@@ -215,8 +219,22 @@ def read_value(text: str) -> Any:
     """Read a value as TOML, or else as the text it is."""
     try:
         return tomllib.loads(f"x = {text}")["x"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
+
+
+def read_options(words: list[str]) -> dict[str, Any]:
+    """Read a scheduler's options from `key=value` words, values as `read_value` does."""
+    options: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.strip()
+        if not equals or not key.isidentifier():
+            raise InputError(f"--option {word!r}: write it as key=value, such as search=refined")
+        if key in options:
+            raise InputError(f"--option {key} is given twice: keep one")
+        options[key] = read_value(value)
+    return options
 
 
 def load_experiment(name: str, folder: Path) -> Settings:

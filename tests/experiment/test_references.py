@@ -27,7 +27,7 @@ def test_centralised_trains_one_model_on_everybodys_samples() -> None:
     pooled, plain = (
         laboratory.new_run(variant(settings, name, 0, 1.0)) for name in ("centralised", "random")
     )
-    samples, flips, keys = pooled.clients.batches(0, 1, 0)
+    samples, views, keys = pooled.clients.batches(0, 1, 0)
     assert samples.shape == (2, 48)
     held = np.concatenate(plain.plan.frames[0].held)
     assert all(
@@ -39,7 +39,7 @@ def test_centralised_trains_one_model_on_everybodys_samples() -> None:
     job = TrainJob(
         weights=start,
         samples=samples,
-        flips=flips,
+        views=views,
         learning_rate=0.05,
         momentum=0.5,
         dropout_keys=keys,

@@ -658,12 +658,26 @@ def test_a_cached_model_is_used_only_where_it_would_come_out_the_same() -> None:
         {"training__pretrain_weight_decay": 0.0},
         {"training__pretrain_batch_size": 64},
         {"training__augment": "none"},
+        {"training__head": "expanding"},
+        {"training__pretrain_data": "held"},
         {"seed": 1},
     ]
     names = {laboratory.pretrained._name(laboratory.new_run(settings.changed(**other))) for other in others}
     laboratory.engine.name = "another device"
     names.add(laboratory.pretrained._name(laboratory.new_run(settings)))
     assert len(names | {name}) == len(others) + 2
+
+
+def test_models_are_pretrained_on_every_image_of_frame_0s_classes_or_on_what_is_held() -> None:
+    """60 images of each of classes 0 to 2, once each; held are 6 clients' 24 samples, fewer where they overlap."""
+    settings, data = tiny_settings(training__pretrain_epochs=2), tiny_data()
+    laboratory = Laboratory(settings, data)
+    classes = laboratory.new_run(settings)
+    assert laboratory.pretrained._samples(classes).tolist() == list(range(180))
+    held = laboratory.new_run(settings.changed(training__pretrain_data="held"))
+    found = laboratory.pretrained._samples(held)
+    assert sorted({int(n) for own in held.plan.frames[0].held for n in own}) == found.tolist()
+    assert len(found) <= 144
 
 
 def test_the_loss_is_judged_on_a_random_part_of_what_is_held() -> None:
@@ -677,3 +691,24 @@ def test_the_loss_is_judged_on_a_random_part_of_what_is_held() -> None:
     assert not np.array_equal(chosen, pooled[:20])
     assert not np.array_equal(chosen, laboratory._loss_samples(second))
     np.testing.assert_array_equal(chosen, laboratory._loss_samples(first))  # fixed over the frame
+
+
+def test_options_are_given_to_every_scheduler_that_has_them() -> None:
+    """A scheduler's own options come first; fedteddi-plus and the bounds have no on_no_fit; names stay."""
+    names = ["fedteddi", "random[on_no_fit=stop]", "fedteddi-plus", "everyone"]
+    study = compare(
+        tiny_settings(rounds=[1, 0, 0]),
+        schedulers=names,
+        seeds=[0],
+        options={"on_no_fit": "skip"},
+        data=tiny_data(),
+    )
+    given = {run.scheduler: run.settings.scheduler_options for run in study.runs}
+    assert given == {
+        "fedteddi": {"on_no_fit": "skip"},
+        "random-on_no_fit-stop": {"on_no_fit": "stop"},
+        "fedteddi-plus": {},
+        "everyone": {},
+    }
+    with pytest.raises(InputError, match="none of fedteddi-plus has an option 'on_no_fit'"):
+        compare(schedulers=["fedteddi-plus"], options={"on_no_fit": "skip"}, data=tiny_data())

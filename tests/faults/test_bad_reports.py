@@ -143,7 +143,7 @@ def test_files_that_cannot_be_read(cli: Cli, tmp_path: Path) -> None:
             "search='exakt': choose one of greedy, refined, exact (did you mean 'exact'?)",
         ),
         (["-o", "lambda0=many"], "lambda0='many': give a finite number at least 0"),
-        (["-o", "lambda0=NaN"], "lambda0=nan"),
+        (["-o", "lambda0=nan"], "lambda0=nan"),
         (["-o", "lambda0=1e308"], "lambda0=1e+308: give a finite number at least 0 and at most 1e+100"),
         (["-o", "search"], "write it as key=value"),
         (["-o", "lambda0=1", "-o", "lambda0=2"], "given twice"),

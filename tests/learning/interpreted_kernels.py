@@ -175,7 +175,7 @@ def engine() -> None:
     data = tiny_data()
     net = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(8, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.2),
-        ResidualBlock(8, 16, 2), nn.Flatten(), nn.Linear(64, 5),
+        ResidualBlock(8, 16, 2, 8), nn.Flatten(), nn.Linear(64, 5),
     )  # fmt: skip
     model = FlatModel(net)
     rng = np.random.default_rng(0)
@@ -183,7 +183,7 @@ def engine() -> None:
         TrainJob(
             weights=model.weights * (1 + 0.05 * number),
             samples=rng.integers(0, 300, (2, 6)),
-            flips=rng.random((2, 6)) < 0.5,
+            views=rng.random((2, 6)) < 0.5,
             learning_rate=0.02,
             momentum=0.5,
             dropout_keys=draw_keys(rng, 2),

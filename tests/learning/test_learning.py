@@ -14,7 +14,7 @@ from fedteddi.learning.data import Dataset, load_dataset
 from fedteddi.learning.dropout import KeyedDropout, set_key
 from fedteddi.learning.evaluation import class_accuracy
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import NO_IMAGE, Trained, TrainJob
+from fedteddi.learning.jobs import NO_IMAGE, Candidate, Trained, TrainJob
 from fedteddi.learning.models import make_model
 from fedteddi.learning.one_by_one import OneByOne
 from fedteddi.learning.pretraining import pretraining_job
@@ -88,8 +88,10 @@ def test_data_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "classes", "parameters"),
     [
-        ("paper-cnn", (3, 32, 32), 10, 558_802),
+        ("paper-cnn", (3, 32, 32), 10, 259_282),
+        ("paper-cnn-same", (3, 32, 32), 10, 558_802),
         ("resnet18", (3, 32, 32), 100, 11_220_132),
+        ("resnet18-gn8", (3, 32, 32), 100, 11_220_132),
         ("small-cnn", (1, 28, 28), 10, 55_434),
     ],
 )
@@ -146,7 +148,7 @@ def job(model: FlatModel, **changes: object) -> TrainJob:
     given = {
         "weights": model.weights.clone(),
         "samples": np.arange(24).reshape(3, 8),
-        "flips": None,
+        "views": None,
         "learning_rate": 0.1,
         "momentum": 0.9,
         "dropout_keys": KEYS,
@@ -202,7 +204,7 @@ class OddNet(nn.Module):
         return self.head(torch.tanh(images.flatten(1) * self.scale))
 
 
-@pytest.mark.parametrize("kind", ["small-cnn", "paper-cnn", "residual", "odd"])
+@pytest.mark.parametrize("kind", ["small-cnn", "paper-cnn-same", "residual", "odd"])
 def test_gradient_variance_against_one_backward_pass_per_sample(kind: str) -> None:
     """D5: 1/(b−1) Σ‖g_i − ḡ‖² from b separate gradients, with dropout off; the loss is the batch's mean."""
     shape = (1, 8, 8)
@@ -213,7 +215,7 @@ def test_gradient_variance_against_one_backward_pass_per_sample(kind: str) -> No
         from fedteddi.learning.models import ResidualBlock
 
         module = nn.Sequential(
-            ResidualBlock(1, 8, 2), ResidualBlock(8, 8, 1), nn.Flatten(), nn.Linear(128, 5)
+            ResidualBlock(1, 8, 2, 8), ResidualBlock(8, 8, 1, 8), nn.Flatten(), nn.Linear(128, 5)
         )
     else:
         module = make_model(kind, shape, 5, 0)
@@ -346,10 +348,11 @@ def test_a_model_that_many_runs_share_is_judged_once(monkeypatch: pytest.MonkeyP
     data = tiny_data()
     engine = OneByOne(FlatModel(make_model("small_world:tiny_model", data.image_shape, 5, 0)), data)
     first, second = engine.model.weights.clone(), engine.model.weights * 3
-    expected = engine.class_accuracy([first, second])
+    expected = engine.class_accuracy([Candidate(first), Candidate(second)])
     calls: list[int] = []
     monkeypatch.setattr("fedteddi.learning.one_by_one.class_accuracy", lambda *_: calls.append(1))
-    np.testing.assert_array_equal(engine.class_accuracy([second, first, second]), expected[[1, 0, 1]])
+    again = [Candidate(weights) for weights in (second, first, second)]
+    np.testing.assert_array_equal(engine.class_accuracy(again), expected[[1, 0, 1]])
     assert not calls
 
 
@@ -372,13 +375,13 @@ def test_pretraining_is_one_long_job() -> None:
     assert not np.array_equal(job.samples[:3], job.samples[3:])
     np.testing.assert_allclose(job.learning_rate, 0.1 * (1 + np.cos(np.pi * np.arange(6) / 6)))
     assert (job.momentum, job.weight_decay) == (0.8, 0.03)
-    assert job.flips is not None
-    assert 5 < job.flips.sum() < 25
+    assert job.views is not None
+    assert 5 < job.views.sum() < 25
     assert len(np.unique(job.dropout_keys)) == 12
     other = pretraining_job(torch.zeros(3), samples, settings, seed=5)
     assert not np.array_equal(other.samples, job.samples)
     plain = pretraining_job(torch.zeros(3), samples, settings.model_copy(update={"augment": "none"}), seed=4)
-    assert plain.flips is None
+    assert plain.views is None
 
 
 def test_one_dropout_in_two_places_is_refused(tmp_path: Path) -> None:

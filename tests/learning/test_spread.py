@@ -100,7 +100,7 @@ def make(kind: str) -> nn.Module:
     made = {
         "convolutions": convolutions,
         "residual": lambda: nn.Sequential(
-            ResidualBlock(1, 8, 2), ResidualBlock(8, 8, 1), nn.Flatten(), nn.Linear(128, 5)
+            ResidualBlock(1, 8, 2, 8), ResidualBlock(8, 8, 1, 8), nn.Flatten(), nn.Linear(128, 5)
         ),
         "frozen start": lambda: frozen("0.", "2."),
         "frozen weights": lambda: frozen("0.weight", "3.weight", "12.weight"),
@@ -122,7 +122,7 @@ BY_IMAGE = ("twice", "patches", "named", "scaled")
 @pytest.mark.parametrize(
     "kind",
     [
-        "small_world:tiny_model", "paper-cnn", "convolutions", "residual", "frozen start", "frozen weights",
+        "small_world:tiny_model", "paper-cnn-same", "convolutions", "residual", "frozen start", "frozen weights",
         "frozen biases", "tokens", *BY_IMAGE,
     ],
 )  # fmt: skip
@@ -136,17 +136,17 @@ def test_by_layer_is_by_image_is_the_cpus(kind: str, device: str, monkeypatch: p
     probes = [
         Probe(model.weights * scale, rng.integers(0, 300, 7), rng.random(7) < 0.5) for scale in (1, 1.1, 0.9)
     ]
-    samples, flips = engine._indices(probes, 7)
+    question = engine._question(probes, 7)
     params = engine._params(probes)
-    found, losses = engine.programs.spread(params, samples, flips)
-    each = engine.programs._image_losses(samples, flips)
+    found, losses = engine.programs.spread(params, question)
+    each = engine.programs._image_losses(question)
     alone, expected_losses = variance_by_image(each, params, engine.programs.trained, 7)
     torch.testing.assert_close(found, alone, **close)
     torch.testing.assert_close(losses, expected_losses)
     for row, expected in zip(found.tolist(), OneByOne(model, data).gradient_variances(probes), strict=True):
         assert row == pytest.approx(expected[0], rel=10 * close["rtol"])
     monkeypatch.setattr(sample_norms, "BYTES_AT_ONCE", 20_000)
-    torch.testing.assert_close(engine.programs.spread(params, samples, flips)[0], found, **close)
+    torch.testing.assert_close(engine.programs.spread(params, question)[0], found, **close)
 
 
 def test_equal_images_have_no_spread() -> None:
@@ -162,12 +162,12 @@ def test_equal_images_have_no_spread() -> None:
 def test_bf16_keeps_two_digits() -> None:
     """Norms are added up in full from rounded activations: nothing is lost beyond what rounding them loses."""
     data = tiny_data()
-    model = FlatModel(make("paper-cnn"))
+    model = FlatModel(make("paper-cnn-same"))
     engine = Stacked(model, data, "cpu", "bf16", compiled=False)
     probes = [Probe(model.weights, np.arange(start, start + 32)) for start in (0, 100, 200)]
-    samples, flips = engine._indices(probes, 32)
-    params, each = engine._params(probes), engine.programs._image_losses(samples, flips)
-    found, _ = engine.programs.spread(params, samples, flips)
+    question = engine._question(probes, 32)
+    params, each = engine._params(probes), engine.programs._image_losses(question)
+    found, _ = engine.programs.spread(params, question)
     torch.testing.assert_close(
         found, variance_by_image(each, params, engine.programs.trained, 32)[0], rtol=5e-3, atol=0
     )

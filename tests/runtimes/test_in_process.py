@@ -92,11 +92,11 @@ def test_reports_measure_the_first_batch() -> None:
     request = ask("report", run, needs=frozenset({"gradient_std", "loss"}))
     (answer,) = laboratory.runtime.exchange([(run.clients, request)])
     for client, report in answer.given.items():
-        samples, flips, _ = run.clients.batches(0, 1, client)
-        assert flips is not None
+        samples, views, _ = run.clients.batches(0, 1, client)
+        assert views is not None
         laboratory.model.load(run.state.weights)
         variance, loss = gradient_variance(
-            laboratory.model, *laboratory.data.training_batch(samples[0], flips[0])
+            laboratory.model, *laboratory.data.training_batch(samples[0], views[0])
         )
         assert (report.gradient_variance, report.loss) == (pytest.approx(variance), pytest.approx(loss))
         expected = np.bincount(laboratory.data.train_labels.numpy()[samples.ravel()], minlength=5)
@@ -106,10 +106,10 @@ def test_reports_measure_the_first_batch() -> None:
 def test_draws_differ_between_seeds_clients_and_rounds() -> None:
     laboratory, run = world()
     other = laboratory.new_run(run.settings.changed(seed=1))
-    samples, flips, keys = run.clients.batches(0, 1, 2)
+    samples, views, keys = run.clients.batches(0, 1, 2)
     for again in (other.clients.batches(0, 1, 2), run.clients.batches(0, 2, 2), run.clients.batches(0, 1, 3)):
         assert not np.array_equal(samples, again[0])
-        assert not np.array_equal(flips, again[1])  # type: ignore[arg-type]
+        assert not np.array_equal(views, again[1])  # type: ignore[arg-type]
         assert not np.intersect1d(keys, again[2]).size
     assert len(np.unique(keys)) == keys.size  # every step has its own
     plain = laboratory.new_run(run.settings.changed(training__augment="none"))
@@ -119,5 +119,5 @@ def test_draws_differ_between_seeds_clients_and_rounds() -> None:
 
 def test_about_half_of_the_images_are_mirrored() -> None:
     _, run = world(training__local_steps=10)
-    flips = np.stack([run.clients.batches(0, k, n)[1] for k in range(1, 6) for n in range(6)])  # type: ignore[misc]
-    assert abs(flips.mean() - 0.5) < 5 * 0.5 / np.sqrt(flips.size)
+    views = np.stack([run.clients.batches(0, k, n)[1] for k in range(1, 6) for n in range(6)])  # type: ignore[misc]
+    assert abs(views.mean() - 0.5) < 5 * 0.5 / np.sqrt(views.size)

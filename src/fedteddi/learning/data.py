@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.learning.augmentation import viewed
 from fedteddi.learning.catalogue import CIFAR, EMBEDDED, NAMES, located_cifar
 from fedteddi.learning.cifar import read_cifar
 
@@ -96,13 +97,14 @@ class Dataset:
         """Turn bytes into floats of mean 0 and deviation 1 per channel."""
         return (images.float() - self.mean) / self.std
 
-    def training_batch(self, indices: np.ndarray, flips: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
-        """Return the images and labels at `indices` [b]; those marked in `flips` [b] are mirrored."""
+    def training_batch(self, indices: np.ndarray, views: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
+        """Return the images and labels at `indices` [b], seen as `views` [b] says (augmentation.py)."""
         where = torch.from_numpy(indices)
-        images = self.normalised(self.train_images[where])
-        if flips is not None:
-            images = torch.where(torch.from_numpy(flips)[:, None, None, None], images.flip(-1), images)
-        return images, self.train_labels[where]
+        images = self.train_images[where]
+        if views is not None:
+            seen = viewed(images.permute(0, 2, 3, 1), torch.from_numpy(views))
+            images = seen.permute(0, 3, 1, 2).contiguous()
+        return self.normalised(images), self.train_labels[where]
 
     def with_test_images(self, number: int) -> "Dataset":
         """Keep `number` test images (0: all), the first of an order that is the same for every seed and rule."""

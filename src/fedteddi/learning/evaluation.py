@@ -10,12 +10,12 @@ IMAGES_AT_ONCE = 500
 
 
 def class_accuracy(model: FlatModel, data: Dataset) -> np.ndarray:
-    """Return the share of each class's test images told right, [C]; NaN for a class without test images."""
+    """Return the per-class test accuracy, [C]; NaN for a class without test images."""
     model.module.eval()
     guesses = []
     with torch.no_grad():
         for part in torch.split(data.test_images, IMAGES_AT_ONCE):
-            guesses.append(model.module(data.normalised(part)).argmax(dim=1))
+            guesses.append(model.scores(data.normalised(part)).argmax(dim=1))
     labels = data.test_labels.numpy()
     right = np.bincount(labels, weights=torch.cat(guesses).numpy() == labels, minlength=data.num_classes)
     return share_right(right, labels)

@@ -1,5 +1,6 @@
 """A model whose weights, and whose gradient, are one vector each."""
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +16,7 @@ class FlatModel:
     def __init__(self, module: nn.Module) -> None:
         self.module = key_dropout(module)
         self.shortcuts: bool | None = None  # whether per-layer shortcuts hold for it; None: not tried yet
+        self.outputs: Tensor | None = None  # the classes it has outputs for, [C]; None: all
         parameters = list(module.parameters())
         self.weights = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.gradient = torch.zeros_like(self.weights)
@@ -43,13 +45,38 @@ class FlatModel:
         last = sum(p.numel() for p in layers[-1].parameters(recurse=False))
         return slice(self.size - last, self.size)
 
-    def load(self, weights: Tensor) -> None:
-        """Take on these weights."""
+    def load(self, weights: Tensor, outputs: np.ndarray | None = None) -> None:
+        """Take on these weights, with outputs for these classes [C] only, or for all."""
         self.weights.copy_(weights)
+        self.outputs = None if outputs is None else torch.from_numpy(outputs)
+
+    def scores(self, images: Tensor) -> Tensor:
+        """Return the class scores of images, [n, C]."""
+        return open_scores(self.module(images), self.outputs)
+
+    def of_outputs(self, classes: np.ndarray) -> Tensor:
+        """Return which of the weights [P] belong to the outputs of these classes [C] alone."""
+        found = torch.zeros(self.size, dtype=torch.bool)
+        shapes = [p.shape for p in self.module.parameters()]
+        start = self.size
+        for shape in reversed(
+            shapes
+        ):  # a linear head's bias and rows; any other layer's weights serve all classes
+            start -= shape.numel()
+            if shape[0] != len(classes) or start < self.head.start:
+                break
+            rows = torch.from_numpy(classes).repeat_interleave(shape.numel() // shape[0])
+            found[start : start + shape.numel()] = rows
+        return found
 
     def loss_gradient(self, images: Tensor, labels: Tensor) -> tuple[float, Tensor]:
         """Return the mean loss on a batch and its gradient [P] (a view: use it before the next call)."""
         self.gradient.zero_()
-        loss = nn.functional.cross_entropy(self.module(images), labels)
+        loss = nn.functional.cross_entropy(self.scores(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach()), self.gradient
+
+
+def open_scores(scores: Tensor, outputs: Tensor | None) -> Tensor:
+    """Close the outputs [..., C] that a model does not have yet: their share is 0, and so is their gradient."""
+    return scores if outputs is None else scores.masked_fill(~outputs, -torch.inf)

@@ -19,11 +19,12 @@ class TrainJob:
 
     weights: Tensor  # where to start, [P]
     samples: np.ndarray  # which training images, step by step: [τ, b]; NO_IMAGE for none
-    flips: np.ndarray | None  # which of them are mirrored: [τ, b]
+    views: np.ndarray | None  # how each of them is seen (augmentation.py): [τ, b]; None: as it is
     learning_rate: float | np.ndarray  # the same for all steps, or [τ]
     momentum: float
     dropout_keys: np.ndarray  # [τ, 2]
     weight_decay: float = 0.0
+    outputs: np.ndarray | None = None  # the classes that the model has outputs for, [C]; None: all
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,16 @@ class Probe:
 
     weights: Tensor
     samples: np.ndarray
-    flips: np.ndarray | None = None
+    views: np.ndarray | None = None  # [m]
+    outputs: np.ndarray | None = None  # as of a TrainJob
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A model, [P], to be tested on all test images."""
+
+    weights: Tensor
+    outputs: np.ndarray | None = None  # as of a TrainJob
 
 
 class Engine(Protocol):
@@ -69,5 +79,5 @@ class Engine(Protocol):
     def gradients(self, probes: Sequence[Probe]) -> list[Tensor]:
         """Return the gradient of the mean loss of every probe, [P]."""
 
-    def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
-        """Return the share of each class's test images told right, [models, C]; NaN for a class without any."""
+    def class_accuracy(self, models: Sequence["Candidate"]) -> np.ndarray:
+        """Return the per-class test accuracy of every model, [models, C]; NaN for a class without test images."""

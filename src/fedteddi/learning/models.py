@@ -1,4 +1,7 @@
-"""The models: the paper's CNN and ResNet-18 with GroupNorm, a small one for the default run, or anyone's own."""
+"""The models: the paper's CNN and ResNet-18 with GroupNorm, a small one for the default run, or anyone's own.
+
+docs/paper.md says which reading of the paper each of them is.
+"""
 
 from collections.abc import Callable
 
@@ -8,30 +11,40 @@ from torch import Tensor, nn
 from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.plugins import load_object
 
-GROUPS = 8
+GROUPS = 8  # of the CNNs' norms
 
 
-def _block(channels_in: int, channels: int) -> list[nn.Module]:
-    return [nn.Conv2d(channels_in, channels, 3, padding=1), nn.GroupNorm(GROUPS, channels), nn.ReLU()]
+def _block(channels_in: int, channels: int, padding: int = 1) -> list[nn.Module]:
+    return [nn.Conv2d(channels_in, channels, 3, padding=padding), nn.GroupNorm(GROUPS, channels), nn.ReLU()]
 
 
-def paper_cnn(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
-    """Two times two 3×3 convolutions with pooling and dropout, then 120 units; 558,802 parameters for CIFAR-10."""
+def paper_cnn(image_shape: tuple[int, int, int], num_classes: int, padding: int = 0) -> nn.Module:
+    """Two times two unpadded 3×3 convolutions with pooling and dropout, then 120 units.
+
+    259,282 parameters for CIFAR-10.
+    """
     channels, height, width = image_shape
+    lost = 4 * (1 - padding)  # pixels a side that two convolutions take away
+    height, width = (((size - lost) // 2 - lost) // 2 for size in (height, width))
     return nn.Sequential(
-        *_block(channels, 32),
-        *_block(32, 32),
+        *_block(channels, 32, padding),
+        *_block(32, 32, padding),
         nn.MaxPool2d(2),
         nn.Dropout(0.2),
-        *_block(32, 64),
-        *_block(64, 64),
+        *_block(32, 64, padding),
+        *_block(64, 64, padding),
         nn.MaxPool2d(2),
         nn.Dropout(0.3),
         nn.Flatten(),
-        nn.Linear(64 * (height // 4) * (width // 4), 120),
+        nn.Linear(64 * height * width, 120),
         nn.ReLU(),
         nn.Linear(120, num_classes),
     )
+
+
+def paper_cnn_same(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+    """The same with 'same' padding, as in our first study; 558,802 parameters for CIFAR-10."""
+    return paper_cnn(image_shape, num_classes, padding=1)
 
 
 def small_cnn(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
@@ -52,19 +65,19 @@ def small_cnn(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
 class ResidualBlock(nn.Module):
     """Two 3×3 convolutions and a shortcut, which is a 1×1 convolution where the shape changes."""
 
-    def __init__(self, channels_in: int, channels: int, stride: int) -> None:
+    def __init__(self, channels_in: int, channels: int, stride: int, groups: int) -> None:
         super().__init__()
         self.main = nn.Sequential(
             nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False),
-            nn.GroupNorm(GROUPS, channels),
+            nn.GroupNorm(groups, channels),
             nn.ReLU(),
             nn.Conv2d(channels, channels, 3, 1, 1, bias=False),
-            nn.GroupNorm(GROUPS, channels),
+            nn.GroupNorm(groups, channels),
         )
         self.shortcut = nn.Sequential()
         if stride != 1 or channels_in != channels:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.GroupNorm(GROUPS, channels)
+                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.GroupNorm(groups, channels)
             )
 
     def forward(self, images: Tensor) -> Tensor:
@@ -72,24 +85,31 @@ class ResidualBlock(nn.Module):
         return torch.relu(self.main(images) + self.shortcut(images))
 
 
-def resnet18(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
-    """ResNet-18 for small images (3×3 stem) with GroupNorm; 11,220,132 parameters for CIFAR-100."""
+def resnet18(image_shape: tuple[int, int, int], num_classes: int, groups: int = 32) -> nn.Module:
+    """ResNet-18 for small images (3×3 stem) with GroupNorm of 32 groups; 11,220,132 parameters for CIFAR-100."""
     layers: list[nn.Module] = [
         nn.Conv2d(image_shape[0], 64, 3, 1, 1, bias=False),
-        nn.GroupNorm(GROUPS, 64),
+        nn.GroupNorm(groups, 64),
         nn.ReLU(),
     ]
     channels = 64
     for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        layers += [ResidualBlock(channels, width, stride), ResidualBlock(width, width, 1)]
+        layers += [ResidualBlock(channels, width, stride, groups), ResidualBlock(width, width, 1, groups)]
         channels = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, num_classes))
+
+
+def resnet18_gn8(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+    """The same with 8 groups, as in our first study."""
+    return resnet18(image_shape, num_classes, groups=8)
 
 
 MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
     "small-cnn": small_cnn,
     "paper-cnn": paper_cnn,
+    "paper-cnn-same": paper_cnn_same,
     "resnet18": resnet18,
+    "resnet18-gn8": resnet18_gn8,
 }
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.evaluation import class_accuracy
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import OnStep, Probe, Trained, TrainJob
+from fedteddi.learning.jobs import Candidate, OnStep, Probe, Trained, TrainJob
 from fedteddi.learning.statistics import class_gradient, gradient_variance, mean_loss
 from fedteddi.learning.training import train_one
 
@@ -20,9 +20,7 @@ class OneByOne:
 
     def __init__(self, model: FlatModel, data: Dataset) -> None:
         self.model, self.data = model, data
-        self._judged: list[
-            tuple[Tensor, np.ndarray]
-        ] = []  # models judged lately: runs of a seed start from one
+        self._tested: list[tuple[Candidate, np.ndarray]] = []  # lately: runs of a seed start from one model
 
     def place(self, weights: Tensor) -> Tensor:
         """Bring weights to the CPU."""
@@ -44,19 +42,23 @@ class OneByOne:
         """Return the gradient of the mean loss of every probe, [P]."""
         return [class_gradient(self.model, *self._batch(probe)) for probe in probes]
 
-    def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
-        """Return the share of each class's test images told right, [models, C]."""
-        return np.stack([self._accuracy(weights) for weights in models])
+    def class_accuracy(self, models: Sequence[Candidate]) -> np.ndarray:
+        """Return the per-class test accuracy of every model, [models, C]."""
+        return np.stack([self._accuracy(model) for model in models])
 
-    def _accuracy(self, weights: Tensor) -> np.ndarray:
-        for known, accuracy in self._judged:
-            if known is weights:  # weights are never changed in place
+    def _accuracy(self, model: Candidate) -> np.ndarray:
+        for known, accuracy in self._tested:  # weights are never changed in place
+            if known.weights is model.weights and _equal(known.outputs, model.outputs):
                 return accuracy
-        self.model.load(weights)
+        self.model.load(model.weights, model.outputs)
         accuracy = class_accuracy(self.model, self.data)
-        self._judged = [*self._judged[-7:], (weights, accuracy)]
+        self._tested = [*self._tested[-7:], (model, accuracy)]
         return accuracy
 
     def _batch(self, probe: Probe) -> tuple[Tensor, Tensor]:
-        self.model.load(probe.weights)
-        return self.data.training_batch(probe.samples, probe.flips)
+        self.model.load(probe.weights, probe.outputs)
+        return self.data.training_batch(probe.samples, probe.views)
+
+
+def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))

@@ -6,7 +6,7 @@ image or a weight in training (forward with its backward, update) is compiled; t
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,8 +14,9 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
 from fedteddi.errors import InputError
+from fedteddi.learning.augmentation import viewed
 from fedteddi.learning.data import Dataset
-from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.flat import FlatModel, open_scores
 from fedteddi.learning.jobs import NO_IMAGE
 from fedteddi.learning.sample_norms import squares
 from fedteddi.learning.spread import (
@@ -30,6 +31,14 @@ from fedteddi.learning.spread import (
 from fedteddi.learning.stacked_layers import dropout_keys, stacked_copy, stacked_layout
 
 Program = Callable[..., Any]
+
+
+class Question(NamedTuple):
+    """Which training images every job is asked about, how it sees them, and the outputs it has."""
+
+    samples: Tensor  # [jobs, m]; NO_IMAGE for none
+    views: Tensor | None = None  # [jobs, m] (augmentation.py)
+    outputs: Tensor | None = None  # [jobs, C]; None: all
 
 
 class Programs:
@@ -161,85 +170,108 @@ class Programs:
         found: Tensor = call(named, by_job)
         return found.flatten(0, 1).float()
 
-    def batch(self, source: Tensor, samples: Tensor, flips: Tensor | None) -> Tensor:
-        """Gather images [n, H, W, channels] at samples [n], mirror some, normalise."""
+    def batch(self, source: Tensor, samples: Tensor, views: Tensor | None = None) -> Tensor:
+        """Gather images [n, H, W, channels] at samples [n], as seen in views [n], and normalise them."""
         images = source[samples.clamp(min=0)]
-        if flips is not None:
-            images = torch.where(flips[:, None, None, None], images.flip(2), images)
+        if views is not None:
+            images = viewed(images, views)
         return ((images.float() - self.mean) / self.std).to(self.dtype)
 
-    def each_loss(self, params: Params, images: Tensor, labels: Tensor, keys: Tensor | None = None) -> Tensor:
-        """Return the loss of every image, [jobs·m]."""
-        return F.cross_entropy(self.scores(params, images, keys), labels, reduction="none")
-
-    def losses(
-        self, params: Params, samples: Tensor, flips: Tensor | None, keys: Tensor | None = None
+    def each_loss(
+        self,
+        params: Params,
+        images: Tensor,
+        labels: Tensor,
+        outputs: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
-        """Return every job's mean loss over its images, samples [jobs, m]: [jobs]."""
-        images = self.batch(self.train_images, samples.flatten(), None if flips is None else flips.flatten())
-        each = self.each_loss(params, images, self.train_labels[samples.flatten().clamp(min=0)], keys)
+        """Return the loss of every image, [jobs·m]; outputs are [jobs, C]."""
+        scores = self.scores(params, images, keys)
+        return F.cross_entropy(open_scores(scores, _by_image(outputs, len(scores))), labels, reduction="none")
+
+    def losses(self, params: Params, question: Question, keys: Tensor | None = None) -> Tensor:
+        """Return every job's mean loss over its images: [jobs]."""
+        samples = question.samples
+        images = self.batch(self.train_images, samples.flatten(), _flat(question.views))
+        labels = self.train_labels[samples.flatten().clamp(min=0)]
+        each = self.each_loss(params, images, labels, question.outputs, keys)
         there = samples != NO_IMAGE
         return (each.view(samples.shape) * there).sum(dim=1) / there.sum(dim=1)
 
-    def loss_gradients(self, params: Params, *question: Any) -> tuple[Params, Tensor]:
-        """Return every job's gradient, parameter by parameter, and mean loss; frozen parameters have gradient 0."""
+    def loss_gradients(
+        self, params: Params, question: Question, keys: Tensor | None = None
+    ) -> tuple[Params, Tensor]:
+        """Return every job's gradient, parameter by parameter, and mean loss; frozen parameters have gradient 0.
+
+        With keys it is a step of training, with dropout.
+        """
         every = leaves(params, self.trained)
         with torch.enable_grad():
-            losses = (self._training_losses if len(question) > 2 else self.losses)(every, *question)
+            losses = (self.losses if keys is None else self._training_losses)(every, question, keys)
         # The jobs do not touch each other, so the gradient of the sum holds the gradient of each.
         given = iter(torch.autograd.grad(losses.sum(), [p for p in every if p.requires_grad]))
         return tuple(next(given) if p.requires_grad else torch.zeros_like(p) for p in every), losses.detach()
 
-    def mean_losses(self, params: Params, samples: Tensor, flips: Tensor | None) -> Tensor:
+    def mean_losses(self, params: Params, question: Question) -> Tensor:
         """Return every job's mean loss, with nothing kept for a gradient."""
         with torch.no_grad():
-            return self.losses(params, samples, flips)
+            return self.losses(params, question)
 
     def step(
         self,
         params: Params,
         velocity: Params,
-        samples: Tensor,
-        flips: Tensor | None,
+        question: Question,
         keys: Tensor,
         rate: Tensor,
         momentum: Tensor,
         decay: Tensor,
     ) -> tuple[Params, Params, Tensor]:
         """One SGD step of every job; rate, momentum and decay are [jobs]."""
-        gradients, losses = self.loss_gradients(params, samples, flips, keys)
+        gradients, losses = self.loss_gradients(params, question, keys)
         with torch.no_grad():
             params, velocity = self._updated(
                 params, velocity, gradients, rate, momentum, decay, tuple(self.trained)
             )
         return params, velocity, losses
 
-    def spread(self, params: Params, samples: Tensor, flips: Tensor | None) -> tuple[Tensor, Tensor]:
+    def spread(self, params: Params, question: Question) -> tuple[Tensor, Tensor]:
         """Return every job's variance of per-sample gradients and mean loss, on samples [jobs, b] that all exist."""
-        width = samples.shape[1]
-        losses = self._image_losses(samples, flips)
+        width = question.samples.shape[1]
+        losses = self._image_losses(question)
         found = None
         if self.stacked is not None and self.by_layer:
             found = variance_by_layer(losses, params, self.stacked, self.names, width)
         return found or variance_by_image(losses, params, self.trained, width)
 
-    def _image_losses(self, samples: Tensor, flips: Tensor | None) -> Losses:
-        images = self.batch(self.train_images, samples.flatten(), None if flips is None else flips.flatten())
-        labels = self.train_labels[samples.flatten()]
-        return lambda params: self.each_loss(params, images, labels)
+    def _image_losses(self, question: Question) -> Losses:
+        samples = question.samples.flatten()
+        images = self.batch(self.train_images, samples, _flat(question.views))
+        labels = self.train_labels[samples]
+        return lambda params: self.each_loss(params, images, labels, question.outputs)
 
-    def right(self, params: Params, samples: Tensor) -> Tensor:
-        """Return how many of the test images at samples [m] each job tells right, by class: [jobs, C]."""
+    def right(self, params: Params, samples: Tensor, outputs: Tensor | None = None) -> Tensor:
+        """Return how many of the test images at samples [m] each job classifies correctly, by class: [jobs, C]."""
         with torch.no_grad():
-            return self._told_right(params, samples)
+            return self._right(params, samples, outputs)
 
-    def _told_right(self, params: Params, samples: Tensor) -> Tensor:
+    def _right(self, params: Params, samples: Tensor, outputs: Tensor | None) -> Tensor:
         jobs, width = len(params[0]), len(samples)
-        images = self.batch(self.test_images, samples, None)
-        guesses = self.scores(params, images.repeat(jobs, 1, 1, 1), None).argmax(dim=1).view(jobs, width)
+        images = self.batch(self.test_images, samples)
+        scores = self.scores(params, images.repeat(jobs, 1, 1, 1), None)
+        guesses = open_scores(scores, _by_image(outputs, len(scores))).argmax(dim=1).view(jobs, width)
         labels = self.test_labels[samples.clamp(min=0)]
         right = (guesses == labels) & (samples != NO_IMAGE)
         return right.float() @ F.one_hot(labels, self.num_classes).float()  # [jobs, m] @ [m, C]
+
+
+def _flat(views: Tensor | None) -> Tensor | None:
+    return None if views is None else views.flatten()
+
+
+def _by_image(outputs: Tensor | None, images: int) -> Tensor | None:
+    """Return every job's outputs [jobs, C] for each of its images, [jobs·m, C]."""
+    return None if outputs is None else outputs.repeat_interleave(images // len(outputs), dim=0)
 
 
 def updated(

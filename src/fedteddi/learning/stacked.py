@@ -17,8 +17,8 @@ from fedteddi.errors import InputError
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.evaluation import share_right
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import NO_IMAGE, OnStep, Probe, Trained, TrainJob
-from fedteddi.learning.programs import Programs
+from fedteddi.learning.jobs import NO_IMAGE, Candidate, OnStep, Probe, Trained, TrainJob
+from fedteddi.learning.programs import Programs, Question
 from fedteddi.learning.spread import Params
 
 AT_ONCE = (256, 64, 32, 16, 4, 1)  # numbers of jobs for which programs are made, each when it is first wanted
@@ -80,8 +80,8 @@ class Stacked:
             raise ValueError("the variance is taken over batches of one size")
 
         def measure(chunk: list[Probe]) -> Tensor:
-            samples, flips = self._indices(chunk, width)
-            return torch.stack(self.programs.spread(self._params(chunk), samples, flips), dim=1)
+            spread = self.programs.spread(self._params(chunk), self._question(chunk, width))
+            return torch.stack(spread, dim=1)
 
         chunks = self._in_chunks(list(probes), measure, most=64)
         rows = torch.cat(chunks).tolist()[: len(probes)]
@@ -91,13 +91,16 @@ class Stacked:
         """Return the mean loss of every probe; those with many images piece by piece."""
         width = min(max((len(p.samples) for p in probes), default=1), IMAGES_AT_ONCE)
         pieces = [
-            (place, Probe(p.weights, p.samples[start : start + width], _part(p.flips, start, width)))
+            (
+                place,
+                Probe(p.weights, p.samples[start : start + width], _part(p.views, start, width), p.outputs),
+            )
             for place, p in enumerate(probes)
             for start in range(0, len(p.samples), width)
         ]
 
         def measure(chunk: list[Probe]) -> Tensor:
-            return self.programs.mean_losses(self._params(chunk), *self._indices(chunk, width))
+            return self.programs.mean_losses(self._params(chunk), self._question(chunk, width))
 
         chunks = self._in_chunks([piece for _, piece in pieces], measure, most=64)
         totals = np.zeros(len(probes))
@@ -112,27 +115,26 @@ class Stacked:
         width = max((len(p.samples) for p in probes), default=1)
 
         def measure(chunk: list[Probe]) -> Tensor:
-            found, _ = self.programs.loss_gradients(self._params(chunk), *self._indices(chunk, width))
+            found, _ = self.programs.loss_gradients(self._params(chunk), self._question(chunk, width))
             return self.programs.flat(found)
 
         return [row for chunk in self._in_chunks(list(probes), measure, most=64) for row in chunk][
             : len(probes)
         ]
 
-    def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
-        """Return the share of each class's test images told right, [models, C]."""
+    def class_accuracy(self, models: Sequence[Candidate]) -> np.ndarray:
+        """Return the per-class test accuracy of every model, [models, C]."""
 
-        def measure(chunk: list[Tensor]) -> Tensor:
-            params = self.programs.params(torch.stack(chunk))
+        def measure(chunk: list[Candidate]) -> Tensor:
+            params, outputs = self._params(chunk), self._outputs(chunk)
             right = torch.zeros(len(chunk), self.num_classes, device=self.device)
             for start in range(0, len(self.test_labels), IMAGES_AT_ONCE):
                 part = torch.arange(start, start + IMAGES_AT_ONCE, device=self.device)
-                right += self.programs.right(
-                    params, torch.where(part < len(self.test_labels), part, NO_IMAGE)
-                )
+                samples = torch.where(part < len(self.test_labels), part, NO_IMAGE)
+                right += self.programs.right(params, samples, outputs)
             return right
 
-        chunks = self._in_chunks([self.place(m) for m in models], measure, most=64)
+        chunks = self._in_chunks(list(models), measure, most=64)
         return share_right(torch.cat(chunks)[: len(models)].double().cpu().numpy(), self.test_labels)
 
     def _in_chunks(
@@ -181,13 +183,11 @@ class Stacked:
         params = self.programs.params(started)
         velocity = tuple(torch.zeros_like(p) for p in params)
         samples = self._sent(np.stack([job.samples for job in jobs]))  # [jobs, τ, b]
-        flips = None
-        if any(job.flips is not None for job in jobs):
-            flips = self._sent(
-                np.stack(
-                    [np.zeros(job.samples.shape, bool) if job.flips is None else job.flips for job in jobs]
-                )
-            )
+        views = None
+        if any(job.views is not None for job in jobs):  # view 0 is the image as it is
+            plain = np.zeros(jobs[0].samples.shape, dtype=bool)
+            views = self._sent(np.stack([plain if job.views is None else job.views for job in jobs]))
+        outputs = self._outputs(jobs)
         keys = self._sent(np.stack([job.dropout_keys for job in jobs]))  # [jobs, τ, 2]
         steps = jobs[0].samples.shape[0]
         rates = self._sent(np.stack([np.broadcast_to(np.float32(job.learning_rate), steps) for job in jobs]))
@@ -198,8 +198,7 @@ class Stacked:
             params, velocity, losses = self.programs.step(
                 params,
                 velocity,
-                samples[:, step],
-                None if flips is None else flips[:, step],
+                Question(samples[:, step], None if views is None else views[:, step], outputs),
                 keys[:, step],
                 rates[:, step],
                 momentum,
@@ -217,19 +216,26 @@ class Stacked:
         for weights, loss, norm in zip(ended, losses.tolist(), moved.tolist(), strict=True):
             yield Trained(weights, loss, norm)
 
-    def _indices(self, probes: list[Probe], width: int) -> tuple[Tensor, Tensor | None]:
-        """Return samples and flips [jobs, width], filled up with NO_IMAGE."""
+    def _question(self, probes: list[Probe], width: int) -> Question:
+        """Put probes side by side; rows with fewer images are filled up with NO_IMAGE."""
         samples = np.full((len(probes), width), NO_IMAGE, dtype=np.int64)
-        flips = np.zeros((len(probes), width), dtype=bool)
+        given = [probe.views for probe in probes if probe.views is not None]
+        views = np.zeros((len(probes), width), dtype=np.result_type(bool, *given))
         for row, probe in enumerate(probes):
             samples[row, : len(probe.samples)] = probe.samples
-            if probe.flips is not None:
-                flips[row, : len(probe.samples)] = probe.flips
-        mirrored = any(probe.flips is not None for probe in probes)
-        return self._sent(samples), self._sent(flips) if mirrored else None
+            if probe.views is not None:
+                views[row, : len(probe.samples)] = probe.views
+        return Question(self._sent(samples), self._sent(views) if given else None, self._outputs(probes))
 
-    def _params(self, probes: list[Probe]) -> Params:
-        return self.programs.params(torch.stack([self.place(probe.weights) for probe in probes]))
+    def _outputs(self, asked: Sequence[TrainJob | Probe | Candidate]) -> Tensor | None:
+        """Return the outputs of every model, [jobs, C]; None if all have all."""
+        if all(one.outputs is None for one in asked):
+            return None
+        every = np.ones(self.num_classes, dtype=bool)
+        return self._sent(np.stack([every if one.outputs is None else one.outputs for one in asked]))
+
+    def _params(self, asked: Sequence[Probe | Candidate]) -> Params:
+        return self.programs.params(torch.stack([self.place(one.weights) for one in asked]))
 
     def _sent(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
@@ -273,8 +279,8 @@ def chunk_size(left: int, most: int, fewest: int = SMALLEST, *, long: bool = Fal
     return smallest
 
 
-def _part(flips: np.ndarray | None, start: int, width: int) -> np.ndarray | None:
-    return None if flips is None else flips[start : start + width]
+def _part(views: np.ndarray | None, start: int, width: int) -> np.ndarray | None:
+    return None if views is None else views[start : start + width]
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
-from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.flat import FlatModel, open_scores
 from fedteddi.learning.sample_norms import outer_squares
 
 # Images whose per-sample gradients are held at once, for models with layers that have no shortcut.
@@ -34,7 +34,7 @@ def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple
     images = images.detach().requires_grad_()  # or nothing would flow back
     with _measuring(model.module, found, batch):
         # The batch's mean loss: sample i contributes g_i / b to every gradient.
-        loss = F.cross_entropy(model.module(images), labels)
+        loss = F.cross_entropy(model.scores(images), labels)
         torch.autograd.grad(loss, images)
     if found.unfit:  # a layer was used in a way its shortcut does not cover
         return _variance_one_by_one(model, images.detach(), labels)
@@ -47,7 +47,7 @@ def _shortcuts_hold(model: FlatModel, images: Tensor, labels: Tensor) -> bool:
     found = SquaredNorms()
     with _measuring(model.module, found, len(labels)):
         inputs = images.detach().requires_grad_()
-        torch.autograd.grad(F.cross_entropy(model.module(inputs), labels), inputs)
+        torch.autograd.grad(F.cross_entropy(model.scores(inputs), labels), inputs)
     expected = _squared(model.loss_gradient(images, labels)[1])
     return math.isclose(found.of_sum, expected, rel_tol=1e-3) or found.unfit
 
@@ -59,7 +59,7 @@ def mean_loss(model: FlatModel, images: Tensor, labels: Tensor) -> float:
     with torch.no_grad():
         for part in range(0, len(labels), IMAGES_AT_ONCE):
             here = slice(part, part + IMAGES_AT_ONCE)
-            total += float(F.cross_entropy(model.module(images[here]), labels[here], reduction="sum"))
+            total += float(F.cross_entropy(model.scores(images[here]), labels[here], reduction="sum"))
     return total / len(labels)
 
 
@@ -171,7 +171,8 @@ def _variance_one_by_one(model: FlatModel, images: Tensor, labels: Tensor) -> tu
     parameters = {name: p.detach() for name, p in model.module.named_parameters() if p.requires_grad}
 
     def sample_loss(values: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
-        return F.cross_entropy(functional_call(model.module, values, (image[None],)), label[None])
+        scores = functional_call(model.module, values, (image[None],))
+        return F.cross_entropy(open_scores(scores, model.outputs), label[None])
 
     per_sample = vmap(grad(sample_loss), in_dims=(None, 0, 0))
     total, gradient_sum = 0.0, torch.zeros(sum(p.numel() for p in parameters.values()), dtype=torch.float64)

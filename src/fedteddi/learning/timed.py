@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedteddi.learning.jobs import Engine, OnStep, Probe, Trained, TrainJob
+from fedteddi.learning.jobs import Candidate, Engine, OnStep, Probe, Trained, TrainJob
 
 
 class Timed:
@@ -43,8 +43,8 @@ class Timed:
         with self._counting("estimates"):
             return self.engine.gradients(probes)
 
-    def class_accuracy(self, models: Sequence[Tensor]) -> np.ndarray:
-        """Return the share of each class's test images told right, [models, C]."""
+    def class_accuracy(self, models: Sequence[Candidate]) -> np.ndarray:
+        """Return the per-class test accuracy of every model, [models, C]."""
         with self._counting("evaluation"):
             return self.engine.class_accuracy(models)
 

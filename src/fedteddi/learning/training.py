@@ -11,7 +11,7 @@ from fedteddi.learning.jobs import NO_IMAGE, OnStep, Trained, TrainJob
 
 def train_one(job: TrainJob, model: FlatModel, data: Dataset, on_step: OnStep | None = None) -> Trained:
     """Run one job; `model` lends its shape and is left with the result."""
-    model.load(job.weights)
+    model.load(job.weights, job.outputs)
     model.module.train()
     velocity = torch.zeros_like(model.weights)
     rates = np.broadcast_to(job.learning_rate, len(job.samples))
@@ -21,9 +21,9 @@ def train_one(job: TrainJob, model: FlatModel, data: Dataset, on_step: OnStep | 
         torch.manual_seed(int(job.dropout_keys[0, 0]) + 2**31)
         for step, row in enumerate(job.samples):
             there = row != NO_IMAGE
-            flips = None if job.flips is None else job.flips[step][there]
+            views = None if job.views is None else job.views[step][there]
             set_key(model.module, job.dropout_keys[step])
-            loss, gradient = model.loss_gradient(*data.training_batch(row[there], flips))
+            loss, gradient = model.loss_gradient(*data.training_batch(row[there], views))
             velocity.mul_(job.momentum).add_(gradient)
             if job.weight_decay:
                 velocity.add_(model.weights * model.trainable, alpha=job.weight_decay)

@@ -11,8 +11,8 @@ from fedteddi.wireless.cell import Cell
 from fedteddi.wireless.computation import computation_delay_s
 from fedteddi.wireless.radio import Radio
 
-# The paper's CNN: 558,802 parameters of 32 bits. τ = 10 steps of b = 32.
-MODEL_BITS = 558_802 * 32.0
+# The paper's CNN: 259,282 parameters of 32 bits (docs/paper.md). τ = 10 steps of b = 32.
+MODEL_BITS = 259_282 * 32.0
 LOCAL_STEPS, BATCH_SIZE = 10, 32
 TOTAL_HZ = 20e6
 

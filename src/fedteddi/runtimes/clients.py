@@ -7,6 +7,7 @@ import numpy as np
 
 from fedteddi.heterogeneity.mixes import class_mix
 from fedteddi.heterogeneity.privacy import noisy_mix
+from fedteddi.learning.augmentation import draw_views
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.jobs import Probe, Trained, TrainJob
 from fedteddi.protocol.messages import Request
@@ -17,15 +18,15 @@ from fedteddi.settings import Settings
 
 @lru_cache(maxsize=8192)  # runs of one seed share their draws, whatever their scheduler
 def draw_batches(
-    plan: Plan, seed: int, frame: int, round: int, client: int, steps: int, size: int, flip: bool
+    plan: Plan, seed: int, frame: int, round: int, client: int, steps: int, size: int, augment: str
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Draw a client's τ batches without replacement, [τ, b], which images are mirrored, and dropout's keys."""
+    """Draw a client's τ batches without replacement, [τ, b], the views of their images, and dropout's keys."""
     held = plan.frames[frame].held[client]
     rng = keyed_rng(seed, "batches", frame=frame, round=round, client=client)
     samples = np.stack([rng.choice(held, size=size, replace=False) for _ in range(steps)])
-    flips = rng.random(samples.shape) < 0.5 if flip else None
+    views = draw_views(rng, samples.shape, augment)
     dropout = keyed_rng(seed, "dropout", frame=frame, round=round, client=client)
-    return samples, flips, draw_keys(dropout, steps)
+    return samples, views, draw_keys(dropout, steps)
 
 
 @lru_cache(maxsize=8192)
@@ -52,14 +53,18 @@ class Clients:
     def batches(
         self, frame: int, round: int, client: int
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Return the samples of the client's τ steps, [τ, b], which are mirrored, and dropout's keys."""
+        """Return the samples of the client's τ steps, [τ, b], their views, and dropout's keys."""
         return draw_batches(self.plan, self.settings.seed, frame, round, client, *self.how)
 
     @property
-    def how(self) -> tuple[int, int, bool]:
-        """How batches are drawn: τ, b, and whether some images are mirrored."""
+    def how(self) -> tuple[int, int, str]:
+        """How batches are drawn: τ, b, and the augmentation."""
         training = self.settings.training
-        return training.local_steps, training.batch_size, training.augment == "flip"
+        return training.local_steps, training.batch_size, training.augment
+
+    def outputs(self, frame: int) -> np.ndarray | None:
+        """Return the classes that the model has outputs for in a frame, [C]; None: all (docs/paper.md D10)."""
+        return self.plan.classes_seen(frame) if self.settings.training.head == "expanding" else None
 
     def told_mix(self, frame: int, client: int) -> np.ndarray:
         """Return the class mix of its data that the client tells: the noisy release, if privacy is on."""
@@ -73,17 +78,19 @@ class Clients:
 
     def job(self, request: Request, client: int) -> TrainJob:
         """Return the client's local training in this round."""
-        samples, flips, keys = self.batches(request.frame, request.round, client)
+        samples, views, keys = self.batches(request.frame, request.round, client)
         return TrainJob(
             weights=request.weights,
             samples=samples,
-            flips=flips,
+            views=views,
             learning_rate=request.learning_rate,
             momentum=self.settings.training.momentum,
             dropout_keys=keys,
+            outputs=self.outputs(request.frame),
         )
 
     def first_batch(self, request: Request, client: int) -> Probe:
         """Return the client's first batch as a question about the model it was sent."""
-        samples, flips, _ = self.batches(request.frame, request.round, client)
-        return Probe(request.weights, samples[0], None if flips is None else flips[0])
+        samples, views, _ = self.batches(request.frame, request.round, client)
+        seen = None if views is None else views[0]
+        return Probe(request.weights, samples[0], seen, self.outputs(request.frame))

@@ -146,7 +146,7 @@ class InProcess:
         probes, places = [], []
         for place, (clients, request) in enumerate(asked):
             for c, samples in self._class_samples(clients, request).items():
-                probes.append(Probe(request.weights, samples))
+                probes.append(Probe(request.weights, samples, outputs=clients.outputs(request.frame)))
                 places.append((place, c))
         counts = np.zeros((len(asked), self.num_classes), dtype=np.int64)
         for (place, c), probe in zip(places, probes, strict=True):
