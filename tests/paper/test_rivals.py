@@ -69,11 +69,11 @@ def test_best_channel_and_best_norm_rank() -> None:
 
 @pytest.mark.parametrize(("on_no_fit", "expected"), [("stop", (1,)), ("skip", (1, 3))])
 def test_ranking_stops_at_who_does_not_fit_or_skips_it(on_no_fit: str, expected: tuple[int, ...]) -> None:
-    """Gains rank 4, 1, 2, 3, 0. Client 4 needs more than the whole band and never ends a round (docs/paper.md D1).
+    """Gains rank 4, 1, 2, 3, 0. No bandwidth serves client 4 in time: it never ends a round (docs/paper.md D1).
 
     Of 10 Hz client 1 takes 6, client 2 (5) does not fit, client 3 (4) does.
     """
-    gain, needed = np.array([0.1, 0.4, 0.3, 0.2, 0.9]), np.array([1.0, 6.0, 5.0, 4.0, 11.0])
+    gain, needed = np.array([0.1, 0.4, 0.3, 0.2, 0.9]), np.array([1.0, 6.0, 5.0, 4.0, np.inf])
     view = dataclasses.replace(
         random_round(np.random.default_rng(5), clients=5, classes=3),
         channel_gain=gain,
@@ -90,6 +90,16 @@ def test_ranking_stops_at_who_does_not_fit_or_skips_it(on_no_fit: str, expected:
     ):  # with five clients, all of them are candidates
         rule = make_scheduler(name, on_no_fit=on_no_fit)
         assert rule.select(view, np.random.default_rng(0)).clients == expected, name
+
+
+def test_a_client_that_needs_more_than_the_band_ends_a_ranking() -> None:
+    """As in the code of the paper's first author (docs/paper.md D1): client 1 ranks second and needs 11 of 10 Hz."""
+    view = four_clients(
+        channel_gain=np.array([0.9, 0.4, 0.3, 0.2]), needed_hz=np.array([1.0, 11.0, 1.0, 1.0]), total_hz=10.0
+    )
+    assert make_scheduler("best-channel").select(view, np.random.default_rng(0)).clients == (0,)
+    skipping = make_scheduler("best-channel", on_no_fit="skip")
+    assert skipping.select(view, np.random.default_rng(0)).clients == (0, 2, 3)
 
 
 def test_pure_drift_ranks_and_breaks_ties_at_random() -> None:

@@ -46,17 +46,20 @@ def ranked(score: np.ndarray, rng: np.random.Generator, *, decimals: int | None 
 def fitting_in_order(
     order: np.ndarray, needed_hz: np.ndarray, total_hz: float, on_no_fit: OnNoFit
 ) -> np.ndarray:
-    """Go through `order` and admit clients; the first that no longer fits ends it, or is skipped (docs/paper.md D1).
+    """Go through `order` and admit clients; the first that does not fit ends it, or is skipped (docs/paper.md D1).
 
-    A client that the whole band could not serve is skipped either way.
+    A client that no bandwidth could serve in time is skipped either way; one that needs more than the band is not.
     """
+    if on_no_fit == "stop":
+        order = order[np.isfinite(needed_hz[order])]
+        return order[: np.searchsorted(np.cumsum(needed_hz[order]), total_hz, side="right")]
     admitted: list[np.ndarray] = []
     left_hz = total_hz
     while True:
         order = order[needed_hz[order] <= left_hz]
-        if len(order) == 0 or (admitted and on_no_fit == "stop"):
+        if len(order) == 0:
             return np.concatenate(admitted) if admitted else order
-        # As many as fit one after another; the next one does not, and with "skip" the loop drops it.
+        # As many as fit one after another; the next one does not, and the loop drops it.
         used_hz = np.cumsum(needed_hz[order])
         count = int(np.searchsorted(used_hz, left_hz, side="right"))
         admitted.append(order[:count])

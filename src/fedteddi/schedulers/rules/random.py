@@ -20,4 +20,4 @@ class Random(AdmissionOptions):
 
     def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
         """Fill the band in random order."""
-        return fill_band(view, rng.permutation(view.schedulable), self)
+        return fill_band(view, rng.permutation(view.num_clients), self)
