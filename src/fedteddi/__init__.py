@@ -11,7 +11,7 @@ from fedteddi.heterogeneity.theory import convergence_bound, deviation_bound
 from fedteddi.protocol.example import example_round
 from fedteddi.schedulers.laws import check_scheduler
 from fedteddi.schedulers.registry import make_scheduler, scheduler_names
-from fedteddi.schedulers.schedule import Schedule, Scheduler
+from fedteddi.schedulers.schedule import Schedule, Scheduler, SchedulerWithMemory
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.bandwidth import minimum_bandwidth_hz, rate_bps
 
@@ -39,6 +39,7 @@ __all__ = [
     "RoundView",
     "Schedule",
     "Scheduler",
+    "SchedulerWithMemory",
     "Settings",
     "check_scheduler",
     "collective_divergence",

@@ -11,6 +11,7 @@ from torch import Tensor
 from fedteddi.errors import InputError
 from fedteddi.results.folder import RunFolder, read_records, write_atomically
 from fedteddi.run import Run
+from fedteddi.schedulers.memory import as_json, from_json
 
 
 def save_checkpoint(run: Run) -> None:
@@ -29,6 +30,7 @@ def save_checkpoint(run: Run) -> None:
         "previous_mix": {str(n): mix.tolist() for n, mix in state.previous_mix.items()},
         "current_mix": {str(n): mix.tolist() for n, mix in state.current_mix.items()},
         "not_finite": sorted(state.not_finite),
+        "scheduler_state": as_json(state.scheduler_state),
         "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
         "finished": run.finished,
         "rounds_bytes": rounds_bytes,
@@ -90,5 +92,7 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.previous_mix = {int(n): np.array(mix) for n, mix in facts["previous_mix"].items()}
     state.current_mix = {int(n): np.array(mix) for n, mix in facts["current_mix"].items()}
     state.not_finite = frozenset(facts.get("not_finite", ()))  # checkpoints before this was kept: nobody
+    if "scheduler_state" in facts:
+        state.scheduler_state = from_json(facts["scheduler_state"])
     run.finished = facts["finished"]
     run.folder = folder

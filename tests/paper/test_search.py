@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import LinearConstraint, milp
 
 from fedteddi import InputError, RoundView, example_round, make_scheduler
-from fedteddi.schedulers.laws import random_round
+from fedteddi.schedulers.made_rounds import random_round
 from fedteddi.schedulers.search.exact import UnsolvedError
 from fedteddi.schedulers.search.greedy import Found
 from fedteddi.schedulers.search.problem import SearchProblem

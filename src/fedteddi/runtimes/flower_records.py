@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from importlib.resources import as_file, files
 from typing import Any
 
 import numpy as np
@@ -36,8 +35,7 @@ def settings_of(run_config: Mapping[str, Any]) -> Settings:
 
     Flower's values are plain; a list is written as text: `rounds = "[0, 5]"`.
     """
-    with as_file(files("fedteddi").joinpath("experiments")) as folder:
-        settings = load_experiment(str(run_config.get("experiment", "fashion")), folder)
+    settings = load_experiment(str(run_config.get("experiment", "fashion")))
     words = []
     for key, value in run_config.items():
         if key not in NOT_SETTINGS:
