@@ -17,7 +17,7 @@ from fedteddi.learning.data import Dataset
 from fedteddi.learning.jobs import Engine
 from fedteddi.learning.models import MODELS
 from fedteddi.learning.pretraining import pretraining_job
-from fedteddi.registry import source_file
+from fedteddi.registry import source
 from fedteddi.results.folder import write_atomically
 from fedteddi.run import Run
 from fedteddi.scenario.plan import Plan
@@ -94,8 +94,8 @@ class Pretrained:
         machine = [DRAWS, torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
         key = hashlib.sha256(json.dumps([given, run.settings.seed, *machine]).encode())
         key.update(repr(self.engine.model.module).encode())
-        if source := source_file(MODELS, training.model):  # the user's code may change under the same name
-            key.update(source.read_bytes())
+        if own := source(MODELS, training.model):  # the user's code may change under the same name
+            key.update(own)
         key.update(self.data.train_images[samples].numpy().tobytes())
         key.update(self.data.train_labels[samples].numpy().tobytes())
         key.update(run.state.weights.cpu().numpy().tobytes())

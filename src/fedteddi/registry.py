@@ -130,29 +130,27 @@ def name_of(given: Any, kind: Kind | None = None) -> str:
     return f"{PYTHON}{label}"
 
 
-def source_file(kind: Kind, name: str) -> Path | None:
-    """Return the file with the source of a part that is not built in; None if there is none, as in a notebook."""
+def source(kind: Kind, name: str) -> bytes | None:
+    """Return the source of a part that is not built in: its file, or of a script or notebook its own lines."""
     if name in kind.built_in():
         return None
     where = name.rpartition(":")[0]
     if _is_file(where):
-        return Path(where)
+        return Path(where).read_bytes()
     value = find(kind, name).value
+    defined = value if hasattr(value, "__qualname__") else type(value)
     try:
-        file = inspect.getsourcefile(value if hasattr(value, "__qualname__") else type(value))
-    except TypeError:
-        return None
-    return Path(file) if file is not None and Path(file).is_file() else None
+        if defined.__module__ == "__main__":
+            return inspect.getsource(defined).encode()
+        return Path(inspect.getsourcefile(defined) or "").read_bytes()
+    except (OSError, TypeError):
+        return None  # typed into an interpreter, or not written in Python
 
 
 def source_checksums(parts: Iterable[tuple[Kind, str]]) -> dict[str, str]:
     """Return a checksum of the source of each of these parts that is not built in, by what it is and its name."""
-    files = {f"{kind.one} {name}": source_file(kind, name) for kind, name in parts}
-    return {
-        what: hashlib.sha256(file.read_bytes()).hexdigest()
-        for what, file in files.items()
-        if file is not None
-    }
+    sources = {f"{kind.one} {name}": source(kind, name) for kind, name in parts}
+    return {what: hashlib.sha256(text).hexdigest() for what, text in sources.items() if text is not None}
 
 
 @contextmanager
@@ -163,7 +161,9 @@ def one_sentence(what: str) -> Iterator[None]:
     except InputError:
         raise
     except SystemExit as error:
-        raise InputError(f"{what} called sys.exit({error.code}): let it return or raise instead") from error
+        raise InputError(
+            f"{what}: it called sys.exit({error.code}); let it return or raise instead"
+        ) from error
     except Exception as error:
         raise InputError(f"{what}: {type(error).__name__}: {error}") from error
 

@@ -152,7 +152,7 @@ class RunFolder:
         if changed:
             raise InputError(
                 f"the {changed[0]} has changed since {self.path} was written: restore it, choose another --out, or go"
-                " on with the new code by --allow-changed"
+                " on with the new code by --allow-changed (allow_changed=True)"
             )
 
     def check_scenario(self, scenario: dict[str, Any]) -> None:

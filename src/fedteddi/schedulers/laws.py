@@ -14,7 +14,7 @@ from fedteddi.schedulers.schedule import (
     first_state,
     schedule_faults,
 )
-from fedteddi.schedulers.trial import num_clients_of, own_memory, played, resume_fault
+from fedteddi.schedulers.trial import num_clients_of, own_memory, played, resume_fault, some
 from fedteddi.schedulers.view import RoundView
 
 # How often a rule that uses chance is asked to compare two distributions, and how unlikely a difference must
@@ -52,16 +52,14 @@ def repeats_itself(rule: AnyScheduler, view: RoundView) -> list[str]:
     first, second = _select(rule, view), _select(rule, view)
     same = first.clients == second.clients and first.bandwidth_hz == second.bandwidth_hz
     return (
-        []
-        if same
-        else [f"chose {_some(first.clients)}, then {_some(second.clients)}: use only the given rng"]
+        [] if same else [f"chose {some(first.clients)}, then {some(second.clients)}: use only the given rng"]
     )
 
 
 def empty_when_nobody_can(rule: AnyScheduler, view: RoundView) -> list[str]:
     """With nobody feasible the schedule is empty."""
     chosen = _select(rule, hopeless(view)).clients
-    return [f"chose {_some(chosen)} although nobody can meet the deadline"] if chosen else []
+    return [f"chose {some(chosen)} although nobody can meet the deadline"] if chosen else []
 
 
 def ignores_order(rule: AnyScheduler, view: RoundView) -> list[str]:
@@ -168,8 +166,3 @@ def _select(rule: AnyScheduler, view: RoundView, seed: int = 0) -> Schedule:
 def _chosen_by_group(rule: AnyScheduler, view: RoundView, group: np.ndarray, seed: int) -> list[int]:
     chosen = group[list(set(_select(rule, view, seed).clients))]
     return [int(count) for count in np.bincount(chosen, minlength=int(group.max()) + 1)]
-
-
-def _some(clients: tuple[int, ...]) -> str:
-    listed = sorted(clients)
-    return f"{listed[:8]}{'…' if len(listed) > 8 else ''}"

@@ -26,6 +26,7 @@ from fedteddi.schedulers.schedule import (
     first_state,
 )
 from fedteddi.schedulers.view import RoundView
+from fedteddi.wireless.bandwidth import minimum_bandwidth_hz
 
 REMEDY = (
     "keep it in a state, with initial_state(num_clients) and select(view, rng, state) -> (Schedule, state)"
@@ -61,10 +62,8 @@ def own_memory(rule: AnyScheduler, views: Sequence[RoundView]) -> str | None:
         return f"keeps memory in itself ({changed[0]} changed while it chose): {REMEDY}"
     again, _ = played(rule, views, first_state(rule, clients))
     if (number := _first_difference(once, again)) is not None:
-        return (
-            f"chose {_some(once[number])}, then {_some(again[number])} when the same rounds were played again:"
-            f" if it remembers, {REMEDY}"
-        )
+        first, then = some(once[number].clients), some(again[number].clients)
+        return f"chose {first}, then {then} when the same rounds were played again: if it remembers, {REMEDY}"
     return None
 
 
@@ -79,10 +78,8 @@ def resume_fault(rule: AnyScheduler, views: Sequence[RoundView]) -> str | None:
     kept = from_json(json.loads(json.dumps(as_json(states[middle - 1]))))
     resumed, _ = played(fresh, views[middle:], kept, first=middle)
     if (number := _first_difference(straight[middle:], resumed)) is not None:
-        return (
-            f"chose {_some(straight[middle + number])} in one go, but {_some(resumed[number])} after it was resumed:"
-            f" {REMEDY}"
-        )
+        whole, parts = some(straight[middle + number].clients), some(resumed[number].clients)
+        return f"chose {whole} in one go, but {parts} after it was resumed: {REMEDY}"
     return None
 
 
@@ -103,17 +100,23 @@ def refuse_own_memory(rule: AnyScheduler, called: str, num_clients: int, num_cla
 
 
 def trial_rounds(num_clients: int, num_classes: int) -> list[RoundView]:
-    """Return rounds in a row for that many clients and classes, in which some can upload but not all at once."""
-    made = (
-        random_round(np.random.default_rng(seed), clients=num_clients, classes=num_classes)
-        for seed in range(20)
+    """Return rounds in a row for that many clients and classes, in which everyone can upload but not all at once."""
+    rng = np.random.default_rng(0)
+    view = random_round(rng, clients=num_clients, classes=num_classes)
+    compute_s = rng.uniform(0.1, 0.5, size=num_clients)
+    signal = 10.0 ** rng.uniform(6.5, 8, size=num_clients)  # P|H|²/N0 in hertz
+    needed_hz = minimum_bandwidth_hz(1e6, 1.0 - compute_s, 1.0, signal, 1.0)  # for 1 Mbit in 1 s
+    return following(
+        dataclasses.replace(
+            view,
+            round=1,
+            rounds_in_frame=10,
+            total_hz=max(float(needed_hz.max()), float(needed_hz.sum()) / 3),
+            needed_hz=needed_hz,
+            channel_gain=signal,
+            compute_s=compute_s,
+        )
     )
-    view = next(view for view in made if np.isfinite(view.needed_hz).any())
-    needed_hz = np.sort(view.needed_hz[np.isfinite(view.needed_hz)])
-    view = dataclasses.replace(
-        view, total_hz=max(needed_hz[0], float(needed_hz.sum()) / 3), round=1, rounds_in_frame=10
-    )
-    return following(view)
 
 
 def _as_asked(rule: AnyScheduler, view: RoundView) -> RoundView:
@@ -164,6 +167,6 @@ def _first_difference(one: list[Schedule], other: list[Schedule]) -> int | None:
     )
 
 
-def _some(schedule: Schedule) -> str:
-    listed = sorted(schedule.clients)
-    return f"{listed[:8]}{'…' if len(listed) > 8 else ''}"
+def some(clients: Sequence[int]) -> str:
+    """Return the first few of a schedule's clients, in order of admission, for messages."""
+    return f"{list(clients[:8])}{'…' if len(clients) > 8 else ''}"
