@@ -498,3 +498,25 @@ def test_scheduling_does_not_wait_for_torch() -> None:
     """The commands that do not train must not import it: it takes seconds."""
     script = "import sys, fedteddi.cli; sys.exit('torch' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+
+
+def test_a_rule_with_memory_goes_on_from_its_state_file(cli: Cli, reports: Path, tmp_path: Path) -> None:
+    """Two calls with the file choose what two rounds in a row choose; the second one others than the first."""
+    words = ("schedule", reports, "-s", "age-of-update", "--json", "--state", tmp_path / "state.json")
+    first, second = (json.loads(cli(*words).out)["clients"] for _ in range(2))
+    rule, view = make_scheduler("age-of-update"), example_round(0)
+    one, state = choice_of(rule, view, np.random.default_rng(0), first_state(rule, 30))
+    two, _ = choice_of(rule, view, np.random.default_rng(0), state)
+    assert (tuple(first), tuple(second)) == (one.clients, two.clients)
+    assert not set(first) & set(second)
+
+
+def test_a_state_file_that_is_none_is_refused(cli: Cli, reports: Path, tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    for text in ("{", '{"array": 1}', '{"a": 1, "b": 2}'):
+        file.write_text(text)
+        done = cli("schedule", reports, "-s", "age-of-update", "--state", file)
+        assert done.code == 2
+        assert "state.json cannot be used" in done.err
+    done = cli("schedule", reports, "-s", "random", "--state", file)
+    assert (done.code, done.err) == (2, "error: random has no memory: leave --state out\n")

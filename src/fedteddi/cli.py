@@ -215,7 +215,7 @@ def check(
 
 def _read_state(rule: AnyScheduler, file: Path | None, num_clients: int) -> State:
     if file is not None and not remembers(rule):
-        raise InputError(f"{rule.name} has no memory: leave --state away")
+        raise InputError(f"{rule.name} has no memory: leave --state out")
     if file is None or not file.exists():
         return checked_first_state(rule, num_clients)
     try:

@@ -21,7 +21,7 @@ HELLO, MIX, REPORT, UPLOAD, CLASS_GRADIENTS, FORGET = (
     "query.forget",
 )
 # Keys of the run's configuration that are not settings of the experiment.
-NOT_SETTINGS = ("experiment", "out", "resume", "data-dir")
+NOT_SETTINGS = ("experiment", "out", "resume", "allow-changed", "data-dir")
 COUNTS = ("data_counts", "batch_counts", "released_mix")
 NUMBERS = tuple(field.name for field in fields(Report) if field.name not in COUNTS)
 

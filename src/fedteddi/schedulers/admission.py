@@ -75,7 +75,7 @@ def granted(
     )
 
 
-def fill_band(view: RoundView, order: np.ndarray, spare_band: SpareBand) -> Schedule:
+def fill_band(view: RoundView, order: np.ndarray, spare_band: SpareBand = "unused") -> Schedule:
     """Schedule clients in the given order until nothing more fits."""
     return granted(view, fitting_in_order(order, view.needed_hz, view.total_hz), spare_band)
 
