@@ -88,6 +88,8 @@ def test_an_object_is_found_again_by_its_name() -> None:
         InputError, match="'python:Blue' is an object of the Python process that started the run"
     ):
         find(COLOURS, "python:Blue")
+    with pytest.raises(InputError, match="'__main__:Blue' is an object of the Python process"):
+        find(COLOURS, "__main__:Blue")
 
 
 def test_settings_take_objects_where_they_take_names() -> None:

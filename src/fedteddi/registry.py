@@ -195,6 +195,8 @@ def load_object(name: str) -> Any:
     where, _, attribute = name.rpartition(":")
     module = _module_from_file(name, where) if _is_file(where) else _module(name, where)
     if not hasattr(module, attribute):
+        if where == "__main__":  # of a script or notebook, and this may be a worker
+            raise _elsewhere(name)
         own = [
             key
             for key, value in vars(module).items()
@@ -225,11 +227,15 @@ def _distribution(entry: EntryPoint) -> str:
 
 def _given(name: str) -> Any:
     if name not in _GIVEN:
-        raise InputError(
-            f"{shown(name)} is an object of the Python process that started the run: pass it there again, or put it"
-            " into a file and name it as file.py:Name"
-        )
+        raise _elsewhere(name)
     return _GIVEN[name]
+
+
+def _elsewhere(name: str) -> InputError:
+    return InputError(
+        f"{shown(name)} is an object of the Python process that started the run: pass it there again, or put it into a"
+        " file and name it as file.py:Name"
+    )
 
 
 def _is_file(where: str) -> bool:

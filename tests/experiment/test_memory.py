@@ -215,8 +215,9 @@ def test_any_other_error_in_a_round_is_rolled_back_too() -> None:
             return super().exchange(asked)
 
     laboratory.runtime = Impatient(laboratory.engine, laboratory.data)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:  # which holds on to all that was going on
         laboratory.advance([run])
+    assert caught.traceback
     assert (run.state.round, run.state.scheduler_state.tolist(), run.state.rounds_done) == before
 
 
