@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fedteddi import RoundView, example_round, make_scheduler
-from fedteddi.schedulers.laws import permuted
+from fedteddi.schedulers.made_rounds import permuted
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.search.refined import LONGEST_BAN, POOL_SIZE, ROUNDS, SETS, SHORTEST_BAN, STEPS
 

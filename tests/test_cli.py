@@ -22,6 +22,7 @@ from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
 from fedteddi.protocol.reports import write_round
 from fedteddi.runtimes.clients import Clients
+from fedteddi.schedulers.schedule import choice_of, first_state, remembers
 from fedteddi.settings import write_settings
 from small_world import tiny_data, tiny_settings
 
@@ -42,12 +43,14 @@ def reports(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", scheduler_names())
 def test_schedule_json_is_the_librarys_answer(cli: Cli, reports: Path, name: str) -> None:
+    rule = make_scheduler(name)
     done = cli("schedule", reports, "--scheduler", name, "--seed", 3, "--json")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
+    assert ("keep its state with --state FILE" in done.err) == remembers(rule) == bool(done.err)
     answer = json.loads(done.out)
     jsonschema.validate(answer, ANSWER)
     round = example_round(0, deadline_s=DEADLINE_S)
-    expected = make_scheduler(name).select(round, np.random.default_rng(3))
+    expected, _ = choice_of(rule, round, np.random.default_rng(3), first_state(rule, 30))
     assert tuple(answer["clients"]) == expected.clients
     assert tuple(answer["bandwidth_hz"]) == expected.bandwidth_hz
     assert answer["finish_s"] == pytest.approx([DEADLINE_S] * len(expected.clients))
@@ -171,14 +174,14 @@ def test_schedulers_lists_all_with_rule_options_and_source(cli: Cli) -> None:
 def test_cite_prints_each_entry_once(cli: Cli) -> None:
     bibtex = cli("schedulers", "--cite").out
     keys = re.findall(r"^@\w+\{(\w+),", bibtex, re.MULTILINE)
-    assert len(keys) == len(set(keys)) == 6
+    assert len(keys) == len(set(keys)) == 8
     assert bibtex.count("{") == bibtex.count("}")
 
 
 def test_check_passes_ours_and_names_what_a_rule_breaks(cli: Cli, tmp_path: Path) -> None:
     done = cli("check", "pure-drift", "--rounds", 10)
     assert done.code == 0
-    assert "keeps all 5 laws" in done.out
+    assert "keeps all 7 laws" in done.out
     greedy = tmp_path / "greedy.py"
     greedy.write_text(EXAMPLE.read_text().replace("order[:count]", "order[: count + 1]"))
     done = cli("check", f"{greedy}:ShortestUploads", "--save", tmp_path / "broken.json")
@@ -194,9 +197,12 @@ def test_check_passes_ours_and_names_what_a_rule_breaks(cli: Cli, tmp_path: Path
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("return None", "raised TypeError: select returned NoneType: it must return a fedteddi.Schedule"),
+        (
+            "return None",
+            "gave a wrong answer (mine.py): select returned NoneType: it must return a fedteddi.Schedule",
+        ),
         ("raise KeyError('x')", "raised KeyError: 'x' (mine.py, line 3)"),
-        ("import sys; sys.exit(0)", "raised SystemExit: 0 (mine.py, line 3)"),
+        ("import sys; sys.exit(0)", "called sys.exit(0) (mine.py, line 3): let it return a Schedule"),
     ],
 )
 def test_check_says_once_that_a_rule_fails(cli: Cli, tmp_path: Path, body: str, message: str) -> None:
@@ -205,7 +211,7 @@ def test_check_says_once_that_a_rule_fails(cli: Cli, tmp_path: Path, body: str, 
     done = cli("check", f"{file}:Mine")
     assert done.code == 1
     assert done.out.count(message) == 1
-    assert "mine breaks 1 of 5 laws" in done.out
+    assert "mine breaks 1 of 7 laws" in done.out
 
 
 def test_check_survives_a_rule_that_fails_now_and_then(cli: Cli, tmp_path: Path) -> None:
@@ -223,7 +229,7 @@ def test_check_survives_a_rule_that_fails_now_and_then(cli: Cli, tmp_path: Path)
 
 def test_a_broken_package_does_not_hide_the_other_rules(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = EntryPoint(name="bad", value="nonsuch:X", group="fedteddi.schedulers")
-    monkeypatch.setattr("fedteddi.schedulers.registry.entry_points", lambda **_group: [bad])
+    monkeypatch.setattr("fedteddi.registry.entry_points", lambda **_group: [bad])
     done = cli("schedulers")
     assert done.code == 0
     assert "pure-drift" in done.out
@@ -496,3 +502,25 @@ def test_scheduling_does_not_wait_for_torch() -> None:
     """The commands that do not train must not import it: it takes seconds."""
     script = "import sys, fedteddi.cli; sys.exit('torch' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+
+
+def test_a_rule_with_memory_goes_on_from_its_state_file(cli: Cli, reports: Path, tmp_path: Path) -> None:
+    """Two calls with the file choose what two rounds in a row choose; the second one others than the first."""
+    words = ("schedule", reports, "-s", "age-of-update", "--json", "--state", tmp_path / "state.json")
+    first, second = (json.loads(cli(*words).out)["clients"] for _ in range(2))
+    rule, view = make_scheduler("age-of-update"), example_round(0)
+    one, state = choice_of(rule, view, np.random.default_rng(0), first_state(rule, 30))
+    two, _ = choice_of(rule, view, np.random.default_rng(0), state)
+    assert (tuple(first), tuple(second)) == (one.clients, two.clients)
+    assert not set(first) & set(second)
+
+
+def test_a_state_file_that_is_none_is_refused(cli: Cli, reports: Path, tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    for text in ("{", '{"array": 1}', '{"a": 1, "b": 2}'):
+        file.write_text(text)
+        done = cli("schedule", reports, "-s", "age-of-update", "--state", file)
+        assert done.code == 2
+        assert "state.json cannot be used" in done.err
+    done = cli("schedule", reports, "-s", "random", "--state", file)
+    assert (done.code, done.err) == (2, "error: random has no memory: leave --state out\n")

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import fedteddi
 from cli_runner import Outcome
+from fedteddi import check_scheduler, make_scheduler
+from fedteddi.schedulers.schedule import remembers
 
 ROOT = Path(__file__).parents[1]
 PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
@@ -89,3 +92,25 @@ def test_the_readmes_python_runs_and_prints_what_it_says(tmp_path: Path) -> None
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines() == promised
+
+
+def test_the_scheduler_with_memory_of_the_docs_is_as_short_as_it_says_and_keeps_the_laws(
+    tmp_path: Path,
+) -> None:
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"## A scheduler with memory.*?```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "oldest.py").write_text(source)
+    rule = make_scheduler(f"{tmp_path}/oldest.py:Oldest")
+    assert remembers(rule)
+    assert check_scheduler(rule, rounds=20) == []
+    assert len([line for line in source.splitlines() if line.strip()]) <= 15
+
+
+def test_what_the_docs_import_from_fedteddi_is_public() -> None:
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    named = re.findall(r"\bfedteddi\.(\w+)", page) + re.findall(
+        r"^from fedteddi import (\w+)", page, re.MULTILINE
+    )
+    assert {"fill_band", "Reference", "make_scheduler"} <= set(named)
+    groups = {"schedulers", "replays", "models", "datasets", "experiments"}
+    assert [name for name in named if name not in fedteddi.__all__ and name not in groups] == []

@@ -11,9 +11,11 @@ def test_public_names_are_frozen() -> None:
         "Dataset",
         "InputError",
         "Objective",
+        "Reference",
         "RoundView",
         "Schedule",
         "Scheduler",
+        "SchedulerWithMemory",
         "Settings",
         "check_scheduler",
         "collective_divergence",
@@ -21,6 +23,7 @@ def test_public_names_are_frozen() -> None:
         "convergence_bound",
         "deviation_bound",
         "example_round",
+        "fill_band",
         "make_scheduler",
         "minimum_bandwidth_hz",
         "rate_bps",
@@ -50,7 +53,7 @@ def test_fields_of_the_seam_are_frozen() -> None:
             "times_scheduled",
         ),
         *("gradient_std", "class_norm", "loss", "update_norm", "classes_seen"),
-        *("compute_s", "deadline_s", "model_bits"),
+        *("compute_s", "deadline_s", "model_bits", "client_id"),
     ]
     assert [f.name for f in dataclasses.fields(fedteddi.Schedule)] == [
         "clients",
@@ -66,5 +69,6 @@ def test_minimum_bandwidth_signature() -> None:
 
 
 def test_built_in_rules() -> None:
-    rivals = ["best-channel", "best-norm", "fed-cbs", "fedcgd", "power-of-choice", "pure-drift", "random"]
-    assert fedteddi.scheduler_names()[:9] == ["fedteddi", "fedteddi-plus", *rivals]
+    paper = ["best-channel", "best-norm", "fed-cbs", "fedcgd", "power-of-choice", "pure-drift", "random"]
+    ours = ["fedteddi", "fedteddi-plus"]
+    assert fedteddi.scheduler_names()[:11] == [*ours, "age-of-update", *paper, "round-robin"]

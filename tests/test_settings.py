@@ -15,7 +15,7 @@ FOLDER = Path(str(files("fedteddi").joinpath("experiments")))
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.toml")))
 def test_built_in_experiments_are_valid_and_survive_writing(name: str) -> None:
-    settings = load_experiment(name, FOLDER)
+    settings = load_experiment(name)
     assert read_settings(write_settings(settings), "written") == settings
 
 
@@ -27,7 +27,7 @@ def test_any_settings_survive_writing() -> None:
 
 
 def test_the_default_is_the_fashion_experiment() -> None:
-    assert load_experiment("fashion", FOLDER) == Settings()
+    assert load_experiment("fashion") == Settings()
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_overrides() -> None:
 
 def test_experiments_are_found_by_name_or_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="did you mean 'fashion'"):
-        load_experiment("fashoin", FOLDER)
+        load_experiment("fashoin")
     with pytest.raises(InputError, match="No such file"):
-        load_experiment(str(tmp_path / "mine.toml"), FOLDER)
+        load_experiment(str(tmp_path / "mine.toml"))
     (tmp_path / "mine.toml").write_text("seed = 3")
-    assert load_experiment(str(tmp_path / "mine.toml"), FOLDER).seed == 3
+    assert load_experiment(str(tmp_path / "mine.toml")).seed == 3
 
 
 def test_seeds() -> None:

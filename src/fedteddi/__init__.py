@@ -9,9 +9,11 @@ from fedteddi.heterogeneity.drift import temporal_drift
 from fedteddi.heterogeneity.objective import Objective
 from fedteddi.heterogeneity.theory import convergence_bound, deviation_bound
 from fedteddi.protocol.example import example_round
+from fedteddi.schedulers.admission import fill_band
 from fedteddi.schedulers.laws import check_scheduler
+from fedteddi.schedulers.references import Reference
 from fedteddi.schedulers.registry import make_scheduler, scheduler_names
-from fedteddi.schedulers.schedule import Schedule, Scheduler
+from fedteddi.schedulers.schedule import Schedule, Scheduler, SchedulerWithMemory
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.bandwidth import minimum_bandwidth_hz, rate_bps
 
@@ -36,9 +38,11 @@ __all__ = [
     "Dataset",
     "InputError",
     "Objective",
+    "Reference",
     "RoundView",
     "Schedule",
     "Scheduler",
+    "SchedulerWithMemory",
     "Settings",
     "check_scheduler",
     "collective_divergence",
@@ -46,6 +50,7 @@ __all__ = [
     "convergence_bound",
     "deviation_bound",
     "example_round",
+    "fill_band",
     "make_scheduler",
     "minimum_bandwidth_hz",
     "rate_bps",

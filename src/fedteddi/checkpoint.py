@@ -11,6 +11,8 @@ from torch import Tensor
 from fedteddi.errors import InputError
 from fedteddi.results.folder import RunFolder, read_records, write_atomically
 from fedteddi.run import Run
+from fedteddi.schedulers.memory import as_json, from_json
+from fedteddi.schedulers.schedule import remembers
 
 
 def save_checkpoint(run: Run) -> None:
@@ -34,6 +36,8 @@ def save_checkpoint(run: Run) -> None:
         "rounds_bytes": rounds_bytes,
         "timing_bytes": timing_bytes,
     }
+    if remembers(run.rule):
+        facts["scheduler_state"] = as_json(state.scheduler_state)
     tensors = {"weights": state.weights.cpu()}
     if run.best_weights is not None:
         tensors["best_weights"] = run.best_weights.cpu()
@@ -90,5 +94,7 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.previous_mix = {int(n): np.array(mix) for n, mix in facts["previous_mix"].items()}
     state.current_mix = {int(n): np.array(mix) for n, mix in facts["current_mix"].items()}
     state.not_finite = frozenset(facts.get("not_finite", ()))  # checkpoints before this was kept: nobody
+    if "scheduler_state" in facts:  # else the rule had no memory then
+        state.scheduler_state = from_json(facts["scheduler_state"])
     run.finished = facts["finished"]
     run.folder = folder

@@ -11,15 +11,17 @@ import numpy as np
 import typer
 
 import fedteddi
-from fedteddi import cli_data, cli_experiments, cli_reproduce, cli_sensitivity
+from fedteddi import cli_data, cli_experiments, cli_parts, cli_reproduce, cli_sensitivity
 from fedteddi.errors import InputError
 from fedteddi.protocol.answer import answer_round
 from fedteddi.protocol.example import example_round
 from fedteddi.protocol.reports import read_round, reports_schema, write_round
+from fedteddi.registry import read_options
+from fedteddi.results.folder import write_atomically
 from fedteddi.schedulers.laws import check_scheduler
+from fedteddi.schedulers.memory import State, as_json, from_json
 from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
-from fedteddi.schedulers.schedule import checked_choice
-from fedteddi.settings import read_options
+from fedteddi.schedulers.schedule import AnyScheduler, checked_choice, checked_first_state, remembers
 from fedteddi.terminal import print_answer, print_bibtex, print_laws, print_schedulers, say, stdout_to_stderr
 from fedteddi.wireless.radio import Radio
 
@@ -35,6 +37,7 @@ app = typer.Typer(
 
 cli_experiments.register(app)
 cli_data.register(app)
+cli_parts.register(app)
 cli_reproduce.register(app)
 cli_sensitivity.register(app)
 
@@ -142,7 +145,13 @@ def schedule(
     scheduler: SchedulerName = "fedteddi",
     option: OptionList = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rule's random choices.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    state_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--state", help="What a rule with memory carries on: read if the file exists, then written."
+        ),
+    ] = None,
+    json_wanted: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of the reports and exit.")
     ] = False,
@@ -159,13 +168,21 @@ def schedule(
             "REPORTS is missing: give a JSON file, or - for standard input; 'fedteddi example' makes one"
         )
     round = read_round(_read(reports))
-    rule = make_scheduler(scheduler, **read_options(option or []))
+    rule = make_scheduler(scheduler, **read_options(option or [], "--option"))
     with stdout_to_stderr():
-        chosen = checked_choice(rule, round.view, np.random.default_rng(seed))
+        state = _read_state(rule, state_file, int(round.view.client_id.max()) + 1)
+        chosen, state = checked_choice(rule, round.view, np.random.default_rng(seed), state)
+    if state_file is not None:
+        write_atomically(state_file, json.dumps(as_json(state)).encode())
+    elif remembers(rule):
+        say(
+            "warning",
+            f"{rule.name} remembers earlier rounds, and begins anew here: keep its state with --state FILE",
+        )
     answer = answer_round(round, rule, chosen, seed)
     for warning in answer.warnings:
         say("warning", warning)
-    if as_json:
+    if json_wanted:
         print(json.dumps(answer.as_json(), indent=2, allow_nan=False, default=str))
     else:
         print_answer(round.view, answer)
@@ -186,7 +203,7 @@ def check(
     ] = None,
 ) -> None:
     """Try the laws every scheduler must keep on a rule, and print what it breaks (exit code 1)."""
-    rule = make_scheduler(scheduler, **read_options(option or []))
+    rule = make_scheduler(scheduler, **read_options(option or [], "--option"))
     with stdout_to_stderr():
         broken = check_scheduler(rule, rounds)
     print_laws(rule.name, broken, rounds)
@@ -194,6 +211,19 @@ def check(
         if save is not None:
             save.write_text(write_round(broken[0].view), encoding="utf-8")
         raise typer.Exit(1)
+
+
+def _read_state(rule: AnyScheduler, file: Path | None, num_clients: int) -> State:
+    if file is not None and not remembers(rule):
+        raise InputError(f"{rule.name} has no memory: leave --state out")
+    if file is None or not file.exists():
+        return checked_first_state(rule, num_clients)
+    try:
+        return from_json(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"--state {file} cannot be used ({error}): give what an earlier call wrote there"
+        ) from None
 
 
 def _read(reports: str) -> str:

@@ -1,6 +1,5 @@
 """The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
 
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +11,9 @@ from fedteddi.cli_endings import all_failed, name_unfinished, say_end, say_faile
 from fedteddi.cli_progress import watching
 from fedteddi.errors import InputError, nearest_hint
 from fedteddi.process_age import process_age_s
+from fedteddi.registry import read_options
 from fedteddi.schedulers.registry import built_in, named_rule
-from fedteddi.settings import Settings, load_experiment, override, read_options
+from fedteddi.settings import Settings, load_experiment, override
 from fedteddi.terminal import out, print_table, say
 
 Experiment = Annotated[
@@ -26,6 +26,9 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: CUDA where there 
 Out = Annotated[Path | None, typer.Option("--out", help="Where to write; default runs/NAME.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue what is in the folder; start if there is nothing.")
+]
+AllowChanged = Annotated[
+    bool, typer.Option("--allow-changed", help="Resume even if the code of your own parts has changed since.")
 ]
 TimeLimit = Annotated[
     float | None,
@@ -89,6 +92,7 @@ def run(
     device: Device = "cpu",
     out_folder: Out = None,
     resume: Resume = False,
+    allow_changed: AllowChanged = False,
     time_limit: TimeLimit = None,
     changes: Changes = None,
     data_dir: DataDir = None,
@@ -111,6 +115,7 @@ def run(
             device=device,
             out=folder,
             resume=resume,
+            allow_changed=allow_changed,
             time_limit_s=seconds_left(time_limit),
             watch=watch,
             data_dir=data_dir,
@@ -135,6 +140,7 @@ def compare(
     device: Device = "cpu",
     out_folder: Out = None,
     resume: Resume = False,
+    allow_changed: AllowChanged = False,
     time_limit: TimeLimit = None,
     changes: Changes = None,
     data_dir: DataDir = None,
@@ -164,11 +170,12 @@ def compare(
             device=device,
             out=folder,
             resume=resume,
+            allow_changed=allow_changed,
             time_limit_s=seconds_left(time_limit),
             watch=watch,
             data_dir=data_dir,
             ray=ray,
-            options=read_options(option or []),
+            options=read_options(option or [], "--option"),
         )
     if study.unfinished or all_failed(study):
         say_failed(study.failures)
@@ -261,8 +268,7 @@ def parse_seeds(text: str, start: int = 0) -> list[int]:
 
 
 def _settings(experiment: str, rounds: int | None, changes: list[str] | None) -> Settings:
-    with as_file(files("fedteddi").joinpath("experiments")) as folder:
-        settings = load_experiment(experiment, folder)
+    settings = load_experiment(experiment)
     if rounds is not None:
         settings = settings.changed(rounds=[rounds if length else 0 for length in settings.rounds])
     return override(settings, changes or [])

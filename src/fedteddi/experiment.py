@@ -12,10 +12,11 @@ from fedteddi.errors import InputError, shown
 from fedteddi.laboratory import Laboratory
 from fedteddi.learning.data import Dataset, load_dataset
 from fedteddi.lockstep import Progress, Watch, play_together, writing_into
-from fedteddi.results.folder import check_out, differences, locked
+from fedteddi.registry import name_of, option_defaults
+from fedteddi.results.folder import RunFolder, check_out, differences, locked
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.runtimes.in_process import Exchange
-from fedteddi.schedulers.registry import find_scheduler, named_rule, option_defaults
+from fedteddi.schedulers.registry import SCHEDULERS, find_scheduler, named_rule
 from fedteddi.settings import Settings
 
 __all__ = ["Progress", "Watch", "compare", "play", "reference", "run_name", "simulate", "variant"]
@@ -37,6 +38,7 @@ def simulate(
     device: str = "cpu",
     out: str | Path | None = None,
     resume: bool = False,
+    allow_changed: bool = False,
     time_limit_s: float | None = None,
     watch: Watch | None = None,
     data_dir: str | Path | None = None,
@@ -45,9 +47,13 @@ def simulate(
 ) -> RunRecord:
     """Run one experiment and return its record.
 
-    `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`. `data_dir` is where CIFAR lies,
-    `runtime` are the clients, if they are not to be simulated in this process.
+    `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`; where a part has a name, its
+    class, an instance or a function will do: `simulate(scheduler=MyRule)`. `data_dir` is where CIFAR lies, `runtime`
+    are the clients, if they are not to be simulated in this process. `allow_changed` resumes a run although the code
+    of your own parts has changed.
     """
+    if "scheduler" in changes:
+        changes["scheduler"] = name_of(changes["scheduler"], SCHEDULERS)
     chosen = (settings or Settings()).changed(**changes)
     if chosen.scheduler in REFERENCES:
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
@@ -59,6 +65,7 @@ def simulate(
         device=device,
         out=out,
         resume=resume,
+        allow_changed=allow_changed,
         time_limit_s=time_limit_s,
         watch=watch,
         data_dir=data_dir,
@@ -73,13 +80,14 @@ def simulate(
 def compare(
     settings: Settings | None = None,
     *,
-    schedulers: Iterable[str],
+    schedulers: Iterable[str | Any],
     seeds: Iterable[int] = range(5),
     deadlines_s: Iterable[float] | None = None,
     data: Dataset | None = None,
     device: str = "cpu",
     out: str | Path | None = None,
     resume: bool = False,
+    allow_changed: bool = False,
     time_limit_s: float | None = None,
     watch: Watch | None = None,
     data_dir: str | Path | None = None,
@@ -92,10 +100,12 @@ def compare(
     `options` are given to every scheduler that has them, such as `{"on_no_fit": "skip"}`; what a scheduler is named
     with comes first: `fedteddi[on_no_fit=stop]`.
     A run that diverges ends there (`study.failures`); the others go on. `ray` spreads the runs over a Ray cluster
-    (docs/cluster.md): its address, or "local" to start one on this machine.
+    (docs/cluster.md): its address, or "local" to start one on this machine. A scheduler may also be a class, an
+    instance or a function of yours.
     """
     base = (settings or Settings()).changed(**changes)
-    rules, numbers = list(dict.fromkeys(schedulers)), list(dict.fromkeys(seeds))
+    rules = _named(schedulers)
+    numbers = list(dict.fromkeys(seeds))
     times = list(dict.fromkeys(deadlines_s)) if deadlines_s is not None else [base.radio.deadline_s]
     shared = _shared_options(rules, options or {})
     each: dict[str, Settings] = {}
@@ -114,12 +124,23 @@ def compare(
             device=device,
             out=out,
             resume=resume,
+            allow_changed=allow_changed,
             time_limit_s=time_limit_s,
             watch=watch,
             data_dir=data_dir,
             cluster=cluster,
         )
     return Study(tuple(found.values()))
+
+
+def _named(schedulers: Iterable[str | Any]) -> list[str]:
+    """Return the schedulers' names, each once; different objects must have different ones."""
+    found: dict[str, Any] = {}
+    for given in schedulers:
+        name = name_of(given, SCHEDULERS)
+        if found.setdefault(name, given) is not given and not isinstance(given, str):
+            raise InputError(f"two different schedulers are called {name}: give them different names")
+    return list(found)
 
 
 def play(
@@ -175,7 +196,8 @@ def _shared_options(schedulers: list[str], options: Mapping[str, Any]) -> dict[s
     shared: dict[str, dict[str, Any]] = {}
     for scheduler in schedulers:
         bound = scheduler in REFERENCES or not options
-        known = {} if bound else option_defaults(find_scheduler(named_rule(scheduler).scheduler))
+        rule = None if bound else find_scheduler(named_rule(scheduler).scheduler)
+        known = option_defaults(rule) if isinstance(rule, type) else {}
         shared[scheduler] = {key: value for key, value in options.items() if known is None or key in known}
     for key in options:
         if not any(key in given for given in shared.values()):
@@ -236,6 +258,7 @@ def _play(
     device: str,
     out: str | Path | None,
     resume: bool,
+    allow_changed: bool = False,
     time_limit_s: float | None,
     watch: Watch | None,
     data_dir: str | Path | None,
@@ -260,6 +283,9 @@ def _play(
     laboratory = Laboratory(first, data, device if cluster is None else "cpu", runtime)
     # All before the folder is made: if something is wrong, nothing is left behind.
     runs = {name: laboratory.new_run(settings) for name, settings in each.items()}
+    if folder is not None and not allow_changed:
+        for name, run in runs.items():
+            RunFolder(folder / name).check_plugins(run.plugins)
     with writing_into(folder), locked(folder) if folder is not None else nullcontext() as holder:
         if cluster is None:
             play_together(laboratory, runs, folder, stop_at, watch)

@@ -31,8 +31,8 @@ FINISHED = "all rounds are done"
 def server_app() -> ServerApp:
     """Make the ServerApp: it plays the experiment of Flower's run configuration and prints every round's schedule.
 
-    Keys of that configuration: `experiment`, `out` (a run folder, as of `fedteddi run`), `resume`, `data-dir`, and any
-    setting of the experiment.
+    Keys of that configuration: `experiment`, `out` (a run folder, as of `fedteddi run`), `resume`, `allow-changed`,
+    `data-dir`, and any setting of the experiment.
     """
     app = ServerApp()
 
@@ -44,6 +44,7 @@ def server_app() -> ServerApp:
             settings_of(config),
             out=str(config.get("out", "")) or None,
             resume=bool(config.get("resume", False)),
+            allow_changed=bool(config.get("allow-changed", False)),
             data_dir=str(config.get("data-dir", "")) or None,
         )
 

@@ -128,14 +128,18 @@ class Laboratory:
             )
             for run in runs
         ]
-        asking: dict[int, Request] = {place: next(game) for place, game in enumerate(rounds)}
         facts: dict[int, RoundFacts | DivergedError] = {}
-        while asking:
-            places = list(asking)
-            answers = self.runtime.exchange([(runs[place].clients, asking[place]) for place in places])
-            asking = {}
-            for place, answer in zip(places, answers, strict=True):
-                self._send(place, rounds[place], answer, asking, facts)
+        try:
+            asking: dict[int, Request] = {place: next(game) for place, game in enumerate(rounds)}
+            while asking:
+                places = list(asking)
+                answers = self.runtime.exchange([(runs[place].clients, asking[place]) for place in places])
+                asking = {}
+                for place, answer in zip(places, answers, strict=True):
+                    self._send(place, rounds[place], answer, asking, facts)
+        finally:  # a round that did not come to its end puts its run's state back
+            for game in rounds:
+                game.close()
         return [facts[place] for place in range(len(runs))]
 
     @staticmethod

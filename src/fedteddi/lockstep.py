@@ -87,7 +87,7 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
     if folder.checkpoint.exists():
         folder.check_scenario(scenario)
         load_checkpoint(run, folder)
-        folder.note_machine(laboratory.engine.name)
+        folder.note_machine(laboratory.engine.name, run.plugins)
         return
     if folder.has_rounds():  # somebody removed the weights: what was found must not be overwritten
         folder.check_scenario(scenario)
@@ -98,7 +98,7 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
             )
         run.records, run.finished = list(kept.records), True
         return
-    folder.start(run.settings, scenario, laboratory.engine.name)
+    folder.start(run.settings, scenario, laboratory.engine.name, run.plugins)
     run.folder = folder
     save_checkpoint(run)
 

@@ -1,7 +1,6 @@
 """Models pre-trained on frame 0's classes: one per seed, kept in the user's cache."""
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from torch import Tensor
 from fedteddi.cache import cache_folder
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.jobs import Engine
+from fedteddi.learning.models import MODELS
 from fedteddi.learning.pretraining import pretraining_job
-from fedteddi.plugins import load_object
+from fedteddi.registry import source
 from fedteddi.results.folder import write_atomically
 from fedteddi.run import Run
 
@@ -104,9 +104,8 @@ class Pretrained:
         machine = [DRAWS, torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
         key = hashlib.sha256(json.dumps([given, run.settings.seed, *machine]).encode())
         key.update(repr(self.engine.model.module).encode())
-        if ":" in training.model:  # the user's code may change under the same name
-            source = inspect.getsourcefile(load_object(training.model))
-            key.update(Path(source).read_bytes() if source else b"")
+        if own := source(MODELS, training.model):  # the user's code may change under the same name
+            key.update(own)
         key.update(self.data.train_images[samples].numpy().tobytes())
         key.update(self.data.train_labels[samples].numpy().tobytes())
         key.update(run.state.weights.cpu().numpy().tobytes())

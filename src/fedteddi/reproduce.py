@@ -1,7 +1,6 @@
 """Playing and judging the studies of studies.py, whole or in parts, and keeping them as summaries."""
 
 from collections.abc import Iterable
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,7 @@ def find_reproduction(name: str) -> Reproduction:
 
 def paper_settings(study: Reproduction) -> Settings:
     """Return the complete settings of a study, from its experiment."""
-    with as_file(files("fedteddi").joinpath("experiments")) as folder:
-        return load_experiment(study.experiment, folder)
+    return load_experiment(study.experiment)
 
 
 def reproduce(

@@ -8,12 +8,17 @@ from typing import Any
 from torch import Tensor
 
 from fedteddi.errors import DivergedError, InputError
+from fedteddi.learning.models import MODELS
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.server import ServerState
+from fedteddi.registry import source_checksums
 from fedteddi.results.folder import Failure, RunFolder
 from fedteddi.runtimes.clients import Clients
 from fedteddi.scenario.plan import Plan
-from fedteddi.schedulers.registry import make_scheduler
+from fedteddi.scenario.replay import REPLAYS
+from fedteddi.schedulers.registry import SCHEDULERS, make_scheduler
+from fedteddi.schedulers.schedule import checked_first_state
+from fedteddi.schedulers.trial import refuse_own_memory
 from fedteddi.settings import Settings
 
 
@@ -34,7 +39,19 @@ class Run:
     failure: Failure | None = None
 
     def __post_init__(self) -> None:
-        self.rule = make_scheduler(self.settings.scheduler, **self.settings.scheduler_options)
+        settings, clients = self.settings, len(self.state.times_scheduled)
+        self.rule = make_scheduler(settings.scheduler, **settings.scheduler_options)
+        if settings.scheduler not in SCHEDULERS.built_in():
+            refuse_own_memory(self.rule, settings.scheduler, clients, len(self.state.class_norm))
+        self.state.scheduler_state = checked_first_state(self.rule, clients)
+        # The run's own parts, by which --resume sees whether one has changed.
+        self.plugins = source_checksums(
+            [
+                (SCHEDULERS, settings.scheduler),
+                (REPLAYS, settings.scenario.replay),
+                (MODELS, settings.training.model),
+            ]
+        )
 
     @property
     def over(self) -> bool:

@@ -1,12 +1,15 @@
 """One experiment as validated data: TOML in, TOML out. Every key has a default; unknown ones are refused."""
 
 import tomllib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.registry import Kind, find, is_part, name_of, read_value
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -164,7 +167,7 @@ class Settings(Section):
         """Return a copy with some keys replaced; a double underscore leads into a section: `radio__deadline_s=1.2`."""
         data = self.model_dump()
         for key, value in changes.items():
-            _put(data, key.split("__"), value)
+            _put(data, key.split("__"), name_of(value) if is_part(value) else value)
         return parse_settings(data)
 
 
@@ -215,39 +218,40 @@ def override(settings: Settings, words: list[str]) -> Settings:
     return settings.changed(**changes)
 
 
-def read_value(text: str) -> Any:
-    """Read a value as TOML, or else as the text it is."""
-    try:
-        return tomllib.loads(f"x = {text}")["x"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return text
+def _built_in_experiments() -> dict[str, Traversable]:
+    found = files("fedteddi").joinpath("experiments").iterdir()
+    files_found = {file.name: file for file in found if file.name.endswith(".toml")}
+    return {name.removesuffix(".toml"): files_found[name] for name in sorted(files_found)}
 
 
-def read_options(words: list[str]) -> dict[str, Any]:
-    """Read a scheduler's options from `key=value` words, values as `read_value` does."""
-    options: dict[str, Any] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        key = key.strip()
-        if not equals or not key.isidentifier():
-            raise InputError(f"--option {word!r}: write it as key=value, such as search=refined")
-        if key in options:
-            raise InputError(f"--option {key} is given twice: keep one")
-        options[key] = read_value(value)
-    return options
+def _check_experiment(given: Any, name: str) -> None:
+    if not isinstance(given, Settings | Traversable):
+        raise InputError(
+            f"{name} is no experiment: it must be fedteddi.Settings, or the path of a .toml file"
+        )
 
 
-def load_experiment(name: str, folder: Path) -> Settings:
-    """Load an experiment: a TOML file, or the name of one in `folder`."""
-    path = Path(name)
-    if path.suffix != ".toml":
-        known = sorted(file.stem for file in folder.glob("*.toml"))
-        path = folder / f"{name}.toml"
-        if not path.is_file():
-            raise InputError(
-                f"no experiment is called {shown(name)}{nearest_hint(name, known)}: known are {', '.join(known)},"
-                " or give a .toml file"
-            )
+def _about_experiment(given: Any) -> str:
+    if isinstance(given, Settings):
+        return f"the experiment {given.name}"
+    return str(given.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "))
+
+
+EXPERIMENTS = Kind(
+    name="experiments",
+    one="experiment",
+    built_in=_built_in_experiments,
+    your_own="give a .toml file",
+    check=_check_experiment,
+    describe=_about_experiment,
+)
+
+
+def load_experiment(name: str) -> Settings:
+    """Load an experiment: a TOML file, or one that has a name."""
+    path = Path(name) if name.endswith(".toml") else find(EXPERIMENTS, name).value
+    if isinstance(path, Settings):
+        return path
     try:
         return read_settings(path.read_text(encoding="utf-8"), path.name)
     except OSError as error:

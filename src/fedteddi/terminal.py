@@ -4,7 +4,7 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -24,10 +24,10 @@ from rich.table import Column, Table
 
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.protocol.answer import Answer
+from fedteddi.registry import option_defaults
 from fedteddi.scenario.plan import Plan
 from fedteddi.schedulers.laws import LAWS, Broken
 from fedteddi.schedulers.references import BANDWIDTH, Reference
-from fedteddi.schedulers.registry import option_defaults
 from fedteddi.schedulers.schedule import Scheduler
 from fedteddi.schedulers.view import RoundView
 
@@ -82,6 +82,13 @@ def print_schedulers(rules: dict[str, type[Scheduler]]) -> None:
     out.print(
         f"All of ours give each client the least bandwidth that meets the deadline ({BANDWIDTH.short})."
     )
+
+
+def print_parts(parts: Sequence[tuple[str, str, str]]) -> None:
+    """Print a line for each part: its name, its source, and what it is."""
+    widths = [max((len(part[column]) for part in parts), default=0) for column in (0, 1)]
+    for name, source, about in parts:
+        print(f"{name:{widths[0]}}  {source:{widths[1]}}  {about}".rstrip())
 
 
 def print_bibtex(rules: Iterable[type[Scheduler]]) -> None:
@@ -255,7 +262,7 @@ def _classes_held(view: RoundView, client: int) -> str:
 
 def _options(rule: type[Scheduler]) -> str:
     """Return a rule's options with their defaults; where the type names the choices, all of them."""
-    defaults = option_defaults(rule)
+    defaults = option_defaults(rule) if isinstance(rule, type) else {}
     if defaults is None:
         return "anything"
     types = get_type_hints(rule) if defaults else {}

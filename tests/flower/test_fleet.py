@@ -18,8 +18,8 @@ import pytest
 from fedteddi import Settings, simulate
 from fedteddi.flower import FINISHED
 from fedteddi.laboratory import Laboratory
-from fedteddi.plugins import load_object
 from fedteddi.protocol.messages import Answers, Request
+from fedteddi.registry import load_object
 from fedteddi.runtimes.flower_records import settings_of
 from fedteddi.runtimes.in_process import Asked, InProcess
 

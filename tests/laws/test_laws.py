@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fedteddi import RoundView, Schedule, Scheduler, check_scheduler, make_scheduler, scheduler_names
-from fedteddi.schedulers.laws import LAWS, law_rounds, only_twins_tie, order_faults, random_round, twins
+from fedteddi.schedulers.laws import LAWS, only_twins_tie, order_faults, twins
+from fedteddi.schedulers.made_rounds import law_rounds, random_round
 from fedteddi.schedulers.schedule import schedule_faults
 from strategies import rounds
 

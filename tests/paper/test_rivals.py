@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from fedteddi import InputError, RoundView, make_scheduler
-from fedteddi.schedulers.laws import random_round
+from fedteddi.schedulers.made_rounds import random_round
 from fedteddi.schedulers.rules.fed_cbs import QCID_FLOOR, qcid
 from fedteddi.schedulers.rules.power_of_choice import draw_order
 

@@ -9,8 +9,9 @@ from scipy import stats
 from scipy.optimize import LinearConstraint, milp
 
 from fedteddi import InputError, RoundView, example_round, make_scheduler, scheduler_names
-from fedteddi.schedulers.laws import random_round
-from fedteddi.schedulers.registry import find_scheduler, option_defaults
+from fedteddi.registry import option_defaults
+from fedteddi.schedulers.made_rounds import random_round
+from fedteddi.schedulers.registry import find_scheduler
 from fedteddi.schedulers.search.exact import UnsolvedError
 from fedteddi.schedulers.search.greedy import Found
 from fedteddi.schedulers.search.problem import SearchProblem

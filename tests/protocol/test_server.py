@@ -204,3 +204,19 @@ def test_a_client_that_misses_the_last_report_keeps_its_past() -> None:
     play(state, settings(), late)
     state.enter_frame(1)
     assert set(state.previous_mix) == {0, 1, 2}
+
+
+def test_a_rule_sees_who_is_who_among_those_who_report() -> None:
+    """Clients 0 and 2 report: positions 0 and 1 are they, and the state goes by their ids."""
+
+    def answer(request: Request) -> Answers:
+        full = honest(request)
+        if request.kind == "report":
+            return Answers({n: r for n, r in full.given.items() if n != 1}, {1: "late"})
+        return full
+
+    state = new_state()
+    state.scheduler_state = np.zeros(3, dtype=np.int64)
+    facts, _ = play(state, settings(), answer, scheduler="age-of-update")
+    assert sorted(facts.schedule.clients) == [0, 2]
+    assert state.scheduler_state.tolist() == [0, 1, 0]

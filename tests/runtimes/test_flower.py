@@ -1,6 +1,7 @@
 """Flower's two sides without its engines: real apps and messages, carried by a Grid in memory that can be broken."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-@pytest.mark.parametrize("rule", ["fedteddi", "power-of-choice", "best-norm", "random"])
+@pytest.mark.parametrize("rule", ["fedteddi", "power-of-choice", "best-norm", "random", "age-of-update"])
 def test_a_fleet_gives_the_simulators_results(rule: str, tmp_path: Path) -> None:
     settings = patient(rounds=[1, 2])
     lines: list[str] = []
@@ -144,6 +145,26 @@ def test_a_fleet_gives_the_simulators_results(rule: str, tmp_path: Path) -> None
             assert one["gradient_std"] == pytest.approx(other["gradient_std"], rel=1e-4)
     assert "6 of 6 clients are there" in lines
     assert any(line.startswith("frame 1 round 2: scheduled ") and "MHz" in line for line in lines)
+
+
+def test_a_fleets_scheduler_remembers_over_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's state is all there is of it: stopped after three rounds, resumed, it chooses as the simulator."""
+    settings = patient(scheduler="age-of-update", rounds=[4, 3], radio__total_hz=4e3)
+    monkeypatch.setattr("fedteddi.lockstep.CHECKPOINT_EVERY_S", 0.0)
+    alone = simulate(settings, data=tiny_data())
+
+    def stop(line: str) -> None:
+        if line.startswith("frame 0 round 3"):
+            raise KeyboardInterrupt
+
+    for say in (stop, lambda _: None):
+        options = {"data": tiny_data(), "out": tmp_path / "run", "resume": True}
+        with suppress(KeyboardInterrupt):
+            record = play(MemoryGrid(settings, tmp_path), settings, say=say, **options)  # type: ignore[arg-type]
+    assert [r.get("clients") for r in record.records] == [r.get("clients") for r in alone.records]
+    assert len({n for r in record.records for n in r.get("clients", ())}) > 3
 
 
 def test_a_frame_without_rounds_is_asked_for_its_mixes(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedteddi import InputError, RoundView, example_round, make_scheduler
-from fedteddi.schedulers.laws import permuted, random_round
+from fedteddi.schedulers.made_rounds import permuted, random_round
 from fedteddi.schedulers.rules.fedteddi_plus import FedTeddiPlus, uniform_share
 
 
@@ -129,6 +129,7 @@ def test_a_missing_class_weighs_more_than_many_small_gaps() -> None:
         model_bits=None,
         loss=None,
         update_norm=None,
+        client_id=np.arange(2),
     )
     rule = FedTeddiPlus(uniform_first=1.0, uniform_last=1.0)
     by_sum = dataclasses.replace(rule, distance="absolute")

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from scipy import stats
 
 from fedteddi import RoundView, example_round, make_scheduler
-from fedteddi.schedulers.laws import permuted, random_round
+from fedteddi.schedulers.made_rounds import permuted, random_round
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.search import refined as search
 from fedteddi.schedulers.search.exchanges import NOBODY, Pool

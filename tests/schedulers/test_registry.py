@@ -10,6 +10,7 @@ import pytest
 from fedteddi import InputError, check_scheduler, example_round, make_scheduler, scheduler_names
 from fedteddi.schedulers import registry
 from fedteddi.schedulers.registry import named_rule
+from fedteddi.schedulers.schedule import choice_of, first_state
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_rule.py"
 
@@ -18,7 +19,8 @@ def test_every_built_in_rule_can_be_made_and_used() -> None:
     for name in scheduler_names():
         rule = make_scheduler(name)
         assert rule.name == name
-        assert rule.select(example_round(0), np.random.default_rng(0)).clients
+        chosen, _ = choice_of(rule, example_round(0), np.random.default_rng(0), first_state(rule, 30))
+        assert chosen.clients
 
 
 def test_the_examples_rule_is_found_by_file_and_keeps_the_laws() -> None:

@@ -118,3 +118,26 @@ def test_classes_seen_defaults_to_any_share_now_or_before() -> None:
 def test_shares_in_single_precision_are_accepted() -> None:
     view = example_round(0)
     dataclasses.replace(view, batch_mix=view.batch_mix.astype(np.float32))
+
+
+def test_ids_are_the_positions_unless_they_are_given() -> None:
+    view = example_round(0)
+    assert view.client_id.tolist() == list(range(30))
+    other = dataclasses.replace(view, client_id=[100 + n for n in range(30)])
+    assert (other.client_id.dtype, other.client_id[-1]) == (np.int64, 129)
+    with pytest.raises(ValueError, match="read-only"):
+        other.client_id[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([0, 1], "client_id has 2 entries: give 30"),
+        ([*range(29), 7], "client_id has 7 twice: give every client an id of its own"),
+        ([-1, *range(29)], r"client_id\[0\]=-1: give a whole number, at least 0"),
+        ([0.5, *range(1, 30)], r"client_id\[0\]=0.5"),
+    ],
+)
+def test_ids_that_identify_nobody_are_refused(ids: list[float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        dataclasses.replace(example_round(0), client_id=np.array(ids))

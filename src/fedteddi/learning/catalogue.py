@@ -4,9 +4,11 @@ import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedteddi.cache import cache_folder
 from fedteddi.errors import InputError
+from fedteddi.registry import Kind, first_line
 
 EMBEDDED = {"fashion-mnist": "fashion_mnist.npz"}
 
@@ -51,6 +53,35 @@ CIFAR = {
 }
 
 NAMES = (*EMBEDDED, *CIFAR)
+
+
+def _about(given: Any) -> str:
+    if isinstance(given, Cifar):
+        return (
+            f"{given.num_classes} classes of 32×32 colour images; 'fedteddi data get {given.name}' fetches it"
+        )
+    return (
+        "10 classes of 28×28 grey images, a part of it in the package"
+        if given in EMBEDDED.values()
+        else first_line(given)
+    )
+
+
+def _check(given: Any, name: str) -> None:
+    if not callable(given) and not hasattr(given, "train_images"):
+        raise InputError(
+            f"{name} is no data set: it must be a fedteddi.Dataset, or a function that returns one"
+        )
+
+
+DATASETS = Kind(
+    name="datasets",
+    one="data set",
+    built_in=lambda: EMBEDDED | CIFAR,
+    your_own="give an .npz file",
+    check=_check,
+    describe=_about,
+)
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.errors import InputError, shown
 from fedteddi.learning.augmentation import viewed
-from fedteddi.learning.catalogue import CIFAR, EMBEDDED, NAMES, located_cifar
+from fedteddi.learning.catalogue import CIFAR, DATASETS, EMBEDDED, located_cifar
 from fedteddi.learning.cifar import read_cifar
+from fedteddi.registry import find, one_sentence
 
 PARTS = ("train_images", "train_labels", "test_images", "test_labels")
 PIECE_IMAGES = 4096  # counted at a time
@@ -118,6 +119,7 @@ class Dataset:
 def load_dataset(name: str, data_dir: str | Path | None = None) -> Dataset:
     """Load a data set by name, or from an .npz file that holds train_images, train_labels, test_images, test_labels.
 
+    One's own is named as `file.py:name`: a `Dataset`, or a function without arguments that returns one.
     CIFAR is looked for in `data_dir`, else in $FEDTEDDI_DATA, else in the user's cache.
     """
     if name in EMBEDDED:
@@ -131,10 +133,13 @@ def load_dataset(name: str, data_dir: str | Path | None = None) -> Dataset:
             raise InputError(f"there is no file {shown(name)}: give an .npz file with {', '.join(PARTS)}")
         with Path(name).open("rb") as file:
             return _from_npz(Path(name).stem, file)
-    raise InputError(
-        f"no data set is called {shown(name)}{nearest_hint(name, NAMES)}: known are {', '.join(NAMES)},"
-        " or give an .npz file"
-    )
+    found = find(DATASETS, name).value
+    if not isinstance(found, Dataset):
+        with one_sentence(f"the data set {name} could not be loaded"):
+            found = found()
+    if not isinstance(found, Dataset):
+        raise InputError(f"the data set {name} is a {type(found).__name__}: it must be a fedteddi.Dataset")
+    return found
 
 
 def _from_npz(name: str, file: IO[bytes]) -> Dataset:

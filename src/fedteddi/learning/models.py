@@ -4,12 +4,13 @@ docs/paper.md says which reading of the paper each of them is.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.plugins import load_object
+from fedteddi.errors import InputError
+from fedteddi.registry import Kind, find, one_sentence
 
 GROUPS = 8  # of the CNNs' norms
 
@@ -43,7 +44,7 @@ def paper_cnn(image_shape: tuple[int, int, int], num_classes: int, padding: int 
 
 
 def paper_cnn_same(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
-    """The same with 'same' padding, as in our first study; 558,802 parameters for CIFAR-10."""
+    """The paper's CNN with 'same' padding, as in our first study; 558,802 parameters for CIFAR-10."""
     return paper_cnn(image_shape, num_classes, padding=1)
 
 
@@ -100,11 +101,11 @@ def resnet18(image_shape: tuple[int, int, int], num_classes: int, groups: int = 
 
 
 def resnet18_gn8(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
-    """The same with 8 groups, as in our first study."""
+    """ResNet-18 with GroupNorm of 8 groups, as in our first study."""
     return resnet18(image_shape, num_classes, groups=8)
 
 
-MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
+BUILT_IN: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
     "small-cnn": small_cnn,
     "paper-cnn": paper_cnn,
     "paper-cnn-same": paper_cnn_same,
@@ -113,28 +114,30 @@ MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
 }
 
 
+def _check(build: Any, name: str) -> None:
+    if not callable(build):
+        raise InputError(f"{name} is no model: it must be a function (image_shape, num_classes)")
+
+
+MODELS = Kind(
+    name="models",
+    one="model",
+    built_in=lambda: BUILT_IN,
+    your_own="give your own as module:callable",
+    check=_check,
+)
+
+
 def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, seed: int) -> nn.Module:
     """Make a model by name, or by `module:callable` or `file.py:callable`, with weights drawn from the seed.
 
     A callable gets (image_shape, num_classes) and returns an nn.Module that maps images to class scores.
     """
-    if name in MODELS:
-        build = MODELS[name]
-    elif ":" in name:
-        build = load_object(name)
-    else:
-        raise InputError(
-            f"no model is called {shown(name)}{nearest_hint(name, MODELS)}: known are {', '.join(MODELS)},"
-            " or give your own as module:callable"
-        )
+    build = find(MODELS, name).value
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        try:
+        with one_sentence(f"the model {name} could not be made"):
             model = build(image_shape, num_classes)
-        except Exception as error:
-            raise InputError(
-                f"the model {name} could not be made: {type(error).__name__}: {error}"
-            ) from error
     if not isinstance(model, nn.Module):
         raise InputError(f"the model {name} made a {type(model).__name__}: it must return a torch.nn.Module")
     if not any(p.requires_grad for p in model.parameters()):
@@ -148,7 +151,7 @@ def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, s
     with torch.no_grad():
         try:
             scores = model(torch.zeros(2, *image_shape))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(f"the model {name} cannot take {image_shape} images: {error}") from None
     for hook in hooks:
         hook.remove()

@@ -9,7 +9,7 @@ import numpy as np
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.protocol.reports import Round
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
-from fedteddi.schedulers.schedule import Schedule, Scheduler
+from fedteddi.schedulers.schedule import AnyScheduler, Schedule
 from fedteddi.schedulers.search.rule import SearchingRule
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.bandwidth import rate_from_signal, signal_hz
@@ -49,7 +49,7 @@ class Answer:
         }
 
 
-def answer_round(round: Round, rule: Scheduler, schedule: Schedule, seed: int) -> Answer:
+def answer_round(round: Round, rule: AnyScheduler, schedule: Schedule, seed: int) -> Answer:
     """Put together the facts about a schedule. Rules without a P3 of their own are judged by FedTeddi's."""
     view = round.view
     judge = rule if isinstance(rule, SearchingRule) else FedTeddi()

@@ -28,6 +28,7 @@ LISTS = (
     "loss",
     "update_norm",
     "compute_s",
+    "client_id",
 )
 WHOLE = ("frame", "round", "rounds_in_frame", "batch_size")
 FOR_NEEDED_HZ = ("compute_s", "deadline_s", "model_bits")

@@ -18,8 +18,9 @@ from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request, Vector
 from fedteddi.protocol.vectors import NotFiniteError, average, pooled_norms, sound_gradients, sound_uploads
 from fedteddi.randomness import keyed_rng
+from fedteddi.schedulers.memory import State
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
-from fedteddi.schedulers.schedule import Schedule, Scheduler, checked_choice
+from fedteddi.schedulers.schedule import AnyScheduler, Schedule, checked_choice
 from fedteddi.schedulers.search.rule import SearchingRule
 from fedteddi.schedulers.view import RoundView
 from fedteddi.settings import Settings
@@ -47,6 +48,7 @@ class ServerState:
     rounds_done: int = 0  # in all frames: the learning rate never resets
     # Who sent numbers that are not finite since the model last changed, in phases without one sound answer.
     not_finite: frozenset[int] = frozenset()
+    scheduler_state: State = None  # what a rule with memory carries from round to round
 
     def enter_frame(self, frame: int) -> None:
         """New data has arrived: what was current is now the past."""
@@ -74,7 +76,7 @@ class RoundFacts:
     epsilon_spent: float | None  # of each client at most, up to this frame; None: nothing is hidden
 
 
-def needs_of(rule: Scheduler) -> frozenset[str]:
+def needs_of(rule: AnyScheduler) -> frozenset[str]:
     """Return what a rule says it needs."""
     return frozenset(getattr(rule, "needs", UNSAID_NEEDS))
 
@@ -82,7 +84,7 @@ def needs_of(rule: Scheduler) -> frozenset[str]:
 def server_round(
     state: ServerState,
     settings: Settings,
-    rule: Scheduler,
+    rule: AnyScheduler,
     world: Environment,
     model_bits: float,
     head_size: int | None = None,
@@ -91,16 +93,18 @@ def server_round(
 
     Every answer is checked before it is used; a client whose answer is unfit is left out, and the round goes on.
     If training itself leaves the finite numbers (docs/metrics.md says how that is told from one broken client) it
-    raises `DivergedError`, and the state is the one before the round. `head_size` is the length of the last layer's
-    gradients; where nobody says, it is what most of them have.
+    raises `DivergedError`. A round that does not come to its end leaves the state as it was. `head_size` is the length
+    of the last layer's gradients; where nobody says, it is what most of them have.
     """
     before = dataclasses.replace(state, times_scheduled=state.times_scheduled.copy())
     try:
         return (yield from _round(state, settings, rule, world, model_bits, head_size))
-    except NotFiniteError:
+    except BaseException as error:
         frame, number = state.frame, state.round
         for part in dataclasses.fields(state):
             setattr(state, part.name, getattr(before, part.name))
+        if not isinstance(error, NotFiniteError):
+            raise
         raise DivergedError(
             f"training diverged in frame {frame}, round {number}:"
             f" lower training.learning_rate={settings.training.learning_rate:g}",
@@ -112,7 +116,7 @@ def server_round(
 def _round(
     state: ServerState,
     settings: Settings,
-    rule: Scheduler,
+    rule: AnyScheduler,
     world: Environment,
     model_bits: float,
     head_size: int | None,
@@ -143,7 +147,7 @@ def _round(
     if heard is not None:
         view = round_view(state, settings, heard, world, model_bits, needs)
         rng = keyed_rng(world.seed, "scheduler", frame=frame, round=number)
-        chosen = checked_choice(rule, view, rng)
+        chosen, state.scheduler_state = checked_choice(rule, view, rng, state.scheduler_state)
         judge = rule if isinstance(rule, SearchingRule) else JUDGE
         if chosen.clients and needs >= judge.needs:  # otherwise the judge would not know what it needs
             terms = judge.objective(view).terms(chosen.clients)
@@ -229,6 +233,7 @@ def round_view(
         compute_s=compute_s,
         deadline_s=settings.radio.deadline_s,
         model_bits=model_bits,
+        client_id=np.array(members),
     )
 
 

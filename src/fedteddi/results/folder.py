@@ -111,11 +111,19 @@ class RunFolder:
         """The file a run is taken up from."""
         return self.path / "checkpoint.safetensors"
 
-    def start(self, settings: Settings, scenario: dict[str, Any], device: str = "cpu") -> None:
+    def start(
+        self,
+        settings: Settings,
+        scenario: dict[str, Any],
+        device: str = "cpu",
+        plugins: dict[str, str] | None = None,  # checksums of the user's own parts
+    ) -> None:
         """Begin a new run here."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "settings.toml", write_settings(settings).encode())
-        write_atomically(self.path / "environment.json", json.dumps(environment(device), indent=2).encode())
+        write_atomically(
+            self.path / "environment.json", json.dumps(environment(device, plugins), indent=2).encode()
+        )
         write_atomically(self.path / "scenario.json", json.dumps(scenario).encode())
         self._open("wb")
 
@@ -124,14 +132,28 @@ class RunFolder:
         file = self.path / "rounds.jsonl"
         return file.is_file() and file.stat().st_size > 0
 
-    def note_machine(self, device: str) -> None:
+    def note_machine(self, device: str, plugins: dict[str, str] | None = None) -> None:
         """Write down on what a run is continued, if it was started on something else."""
         file = self.path / "environment.json"
-        kept, now = json.loads(file.read_text(encoding="utf-8")), environment(device)
+        kept, now = json.loads(file.read_text(encoding="utf-8")), environment(device, plugins)
         last = (kept.get("resumed") or [kept])[-1]
         if any(last.get(key) != now[key] for key in now if key != "command"):
             kept.setdefault("resumed", []).append(now)
             write_atomically(file, json.dumps(kept, indent=2).encode())
+
+    def check_plugins(self, plugins: dict[str, str]) -> None:
+        """Refuse to continue a run with other code of the user's than it was last played with."""
+        try:
+            kept = json.loads((self.path / "environment.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return  # nothing to continue, or whoever reads the rest says what is wrong
+        last = (kept.get("resumed") or [kept])[-1].get("plugins", {})
+        changed = [what for what in plugins if last.get(what, plugins[what]) != plugins[what]]
+        if changed:
+            raise InputError(
+                f"the {changed[0]} has changed since {self.path} was written: restore it, choose another --out, or go"
+                " on with the new code by --allow-changed (allow_changed=True)"
+            )
 
     def check_scenario(self, scenario: dict[str, Any]) -> None:
         """Refuse to continue a run on other data than it was started with."""
@@ -216,8 +238,8 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def environment(device: str) -> dict[str, Any]:
-    """Return what the numbers depend on besides settings: versions, machine, revision."""
+def environment(device: str, plugins: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return what the numbers depend on besides settings: versions, machine, revision, the user's own code."""
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
@@ -232,6 +254,7 @@ def environment(device: str) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "command": sys.argv,
         "git_revision": _git_revision(),
+        "plugins": plugins or {},
     }
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from importlib.resources import as_file, files
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ HELLO, MIX, REPORT, UPLOAD, CLASS_GRADIENTS, FORGET = (
     "query.forget",
 )
 # Keys of the run's configuration that are not settings of the experiment.
-NOT_SETTINGS = ("experiment", "out", "resume", "data-dir")
+NOT_SETTINGS = ("experiment", "out", "resume", "allow-changed", "data-dir")
 COUNTS = ("data_counts", "batch_counts", "released_mix")
 NUMBERS = tuple(field.name for field in fields(Report) if field.name not in COUNTS)
 
@@ -36,8 +35,7 @@ def settings_of(run_config: Mapping[str, Any]) -> Settings:
 
     Flower's values are plain; a list is written as text: `rounds = "[0, 5]"`.
     """
-    with as_file(files("fedteddi").joinpath("experiments")) as folder:
-        settings = load_experiment(str(run_config.get("experiment", "fashion")), folder)
+    settings = load_experiment(str(run_config.get("experiment", "fashion")))
     words = []
     for key, value in run_config.items():
         if key not in NOT_SETTINGS:

@@ -1,11 +1,11 @@
 """Replay: what a client keeps of its old samples when its storage is full. A plug-in point."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.plugins import load_object
+from fedteddi.errors import InputError
+from fedteddi.registry import BUILT_IN, Kind, find, one_sentence
 
 
 class ReplayRule(Protocol):
@@ -37,20 +37,31 @@ def keep_balanced(held: np.ndarray, classes: np.ndarray, keep: int, rng: np.rand
 REPLAY_RULES: dict[str, ReplayRule] = {"random": keep_random, "balanced": keep_balanced}
 
 
+def _check(rule: Any, name: str) -> None:
+    if not callable(rule):
+        raise InputError(f"{name} is no replay rule: it must be a function (held, classes, keep, rng)")
+
+
+REPLAYS = Kind(
+    name="replays",
+    one="replay rule",
+    built_in=lambda: REPLAY_RULES,
+    your_own="give your own as file.py:function",
+    check=_check,
+)
+
+
 def find_replay_rule(name: str) -> ReplayRule:
     """Return a rule by name, or one's own as `file.py:function`; what it returns is checked on every use."""
-    if name in REPLAY_RULES:
-        return REPLAY_RULES[name]
-    if ":" not in name:
-        raise InputError(
-            f"no replay rule is called {shown(name)}{nearest_hint(name, REPLAY_RULES)}: known are"
-            f" {', '.join(REPLAY_RULES)}, or give your own as file.py:function"
-        )
-    own: ReplayRule = load_object(name)
+    part = find(REPLAYS, name)
+    own: ReplayRule = part.value
+    if part.source == BUILT_IN:
+        return own
 
     def checked(held: np.ndarray, classes: np.ndarray, keep: int, rng: np.random.Generator) -> np.ndarray:
-        kept = np.asarray(own(held, classes, keep, rng))
-        if len(kept) != keep or len(np.unique(kept)) != keep or not np.isin(kept, held).all():
+        with one_sentence(f"the replay rule {name} failed"):
+            kept = np.asarray(own(held, classes, keep, rng))
+        if kept.shape != (keep,) or len(np.unique(kept)) != keep or not np.isin(kept, held).all():
             raise InputError(
                 f"the replay rule {name} must return {keep} different ones of the samples it is given"
             )

@@ -1,13 +1,21 @@
 """The laws every rule must keep, as functions: `fedteddi check` and our tests ask the same questions."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
-from fedteddi.schedulers.schedule import Schedule, Scheduler, chosen_by, fault_place, schedule_faults
+from fedteddi.schedulers.made_rounds import following, hopeless, law_rounds, per_client, permuted
+from fedteddi.schedulers.schedule import (
+    AnyScheduler,
+    Schedule,
+    choice_of,
+    fault_in_words,
+    first_state,
+    schedule_faults,
+)
+from fedteddi.schedulers.trial import num_clients_of, own_memory, played, resume_fault, some
 from fedteddi.schedulers.view import RoundView
-from fedteddi.wireless.bandwidth import minimum_bandwidth_hz
 
 # How often a rule that uses chance is asked to compare two distributions, and how unlikely a difference must
 # be before it counts: with a few hundred comparisons, six standard errors do not happen by chance.
@@ -24,36 +32,37 @@ class Broken:
     view: RoundView
 
 
-def answers(rule: Scheduler, view: RoundView) -> list[str]:
+def answers(rule: AnyScheduler, view: RoundView) -> list[str]:
     """Every round gets a schedule, not an exception."""
     _select(rule, view)
     _select(rule, hopeless(view))
     return []
 
 
-def obeys_limits(rule: Scheduler, view: RoundView) -> list[str]:
+def obeys_limits(rule: AnyScheduler, view: RoundView) -> list[str]:
     """Nobody twice, nobody infeasible, everybody enough bandwidth, the band not overspent."""
-    return schedule_faults(view, _select(rule, view))
+    views = following(view)
+    schedules, _ = played(rule, views, first_state(rule, num_clients_of(views)))
+    faults = [schedule_faults(each, chosen) for each, chosen in zip(views, schedules, strict=True)]
+    return [fault for found in faults for fault in found]
 
 
-def repeats_itself(rule: Scheduler, view: RoundView) -> list[str]:
+def repeats_itself(rule: AnyScheduler, view: RoundView) -> list[str]:
     """The same round and the same seed give the same schedule."""
     first, second = _select(rule, view), _select(rule, view)
     same = first.clients == second.clients and first.bandwidth_hz == second.bandwidth_hz
     return (
-        []
-        if same
-        else [f"chose {_some(first.clients)}, then {_some(second.clients)}: use only the given rng"]
+        [] if same else [f"chose {some(first.clients)}, then {some(second.clients)}: use only the given rng"]
     )
 
 
-def empty_when_nobody_can(rule: Scheduler, view: RoundView) -> list[str]:
+def empty_when_nobody_can(rule: AnyScheduler, view: RoundView) -> list[str]:
     """With nobody feasible the schedule is empty."""
     chosen = _select(rule, hopeless(view)).clients
-    return [f"chose {_some(chosen)} although nobody can meet the deadline"] if chosen else []
+    return [f"chose {some(chosen)} although nobody can meet the deadline"] if chosen else []
 
 
-def ignores_order(rule: Scheduler, view: RoundView) -> list[str]:
+def ignores_order(rule: AnyScheduler, view: RoundView) -> list[str]:
     """The order of clients in the input does not matter, up to ties.
 
     Clients that are alike in everything may be exchanged; a round in which others tie says nothing.
@@ -62,7 +71,7 @@ def ignores_order(rule: Scheduler, view: RoundView) -> list[str]:
     return order_faults(rule, view, alike) if only_twins_tie(view, alike) else []
 
 
-def order_faults(rule: Scheduler, view: RoundView, group: np.ndarray) -> list[str]:
+def order_faults(rule: AnyScheduler, view: RoundView, group: np.ndarray) -> list[str]:
     """Compare how many of each group [N] are chosen before and after the clients are listed differently.
 
     A few seeds settle it for a rule without chance; otherwise the average counts must stay what they were.
@@ -90,9 +99,22 @@ def order_faults(rule: Scheduler, view: RoundView, group: np.ndarray) -> list[st
     ]
 
 
+def keeps_no_memory_in_itself(rule: AnyScheduler, view: RoundView) -> list[str]:
+    """What a rule remembers is in its state: playing rounds changes neither the rule nor how it plays them again."""
+    fault = own_memory(rule, following(view))
+    return [] if fault is None else [fault]
+
+
+def resumes(rule: AnyScheduler, view: RoundView) -> list[str]:
+    """Going on from a checkpoint with a fresh rule gives the schedules of a run that was never interrupted."""
+    fault = resume_fault(rule, following(view))
+    return [] if fault is None else [fault]
+
+
 def twins(view: RoundView) -> np.ndarray:
     """Return a group number for every client, [N]; clients that are alike in everything share one."""
-    columns = [np.asarray(values).reshape(view.num_clients, -1) for values in per_client(view).values()]
+    fields = {name: values for name, values in per_client(view).items() if name != "client_id"}
+    columns = [np.asarray(values).reshape(view.num_clients, -1) for values in fields.values()]
     _, group = np.unique(np.hstack(columns), axis=0, return_inverse=True)
     return np.asarray(group).reshape(-1)
 
@@ -107,16 +129,18 @@ def only_twins_tie(view: RoundView, group: np.ndarray) -> bool:
 
 
 ANSWERS = "answers every round"
-LAWS: dict[str, Callable[[Scheduler, RoundView], list[str]]] = {
+LAWS: dict[str, Callable[[AnyScheduler, RoundView], list[str]]] = {
     ANSWERS: answers,
     "keeps within the limits": obeys_limits,
     "same seed, same schedule": repeats_itself,
     "empty when nobody can": empty_when_nobody_can,
     "order of clients does not matter": ignores_order,
+    "keeps no memory in itself": keeps_no_memory_in_itself,
+    "resuming changes nothing": resumes,
 }
 
 
-def check_scheduler(rule: Scheduler, rounds: int = 40) -> list[Broken]:
+def check_scheduler(rule: AnyScheduler, rounds: int = 40) -> list[Broken]:
     """Try every law on random rounds; return the first fault found for each law that is broken."""
     broken: dict[str, Broken] = {}
     for view in law_rounds(rounds):
@@ -125,7 +149,7 @@ def check_scheduler(rule: Scheduler, rounds: int = 40) -> list[Broken]:
                 faults = law(rule, view)
             except (Exception, SystemExit) as error:  # with whatever seed or order: it did not answer
                 name, law = ANSWERS, answers
-                faults = [f"raised {type(error).__name__}: {error}{fault_place(error)}"]
+                faults = [fault_in_words(rule, error)]
             if faults:
                 asked = hopeless(view) if law is empty_when_nobody_can else view
                 broken.setdefault(name, Broken(name, faults[0], asked))
@@ -134,82 +158,11 @@ def check_scheduler(rule: Scheduler, rounds: int = 40) -> list[Broken]:
     return [broken[name] for name in LAWS if name in broken]
 
 
-def law_rounds(count: int) -> Iterator[RoundView]:
-    """Yield random rounds, among them the awkward ones: one client, nobody able, nothing new, many twins."""
-    for seed in range(count):
-        rng = np.random.default_rng(seed)
-        clients, classes = (1, 2, 7, 12, 30)[seed % 5], int(rng.integers(1, 7))
-        yield random_round(rng, clients=clients, classes=classes, drifted=seed % 4 != 1, twins=seed % 4 == 3)
+def _select(rule: AnyScheduler, view: RoundView, seed: int = 0) -> Schedule:
+    state = first_state(rule, num_clients_of([view]))
+    return choice_of(rule, view, np.random.default_rng(seed), state)[0]
 
 
-def random_round(
-    rng: np.random.Generator, *, clients: int, classes: int, drifted: bool = True, twins: bool = False
-) -> RoundView:
-    """Draw a round with unequal data sizes and some infeasible clients.
-
-    Unless all have `drifted`, half have not; with `twins`, about four clients each are exactly alike.
-    """
-    who = rng.integers(0, max(1, clients // 4), size=clients) if twins else np.arange(clients)
-    data_mix = rng.dirichlet(np.full(classes, 0.5), size=clients)
-    before = rng.dirichlet(np.ones(classes), size=clients)
-    if not drifted:
-        before = np.where(rng.random(clients)[:, None] < 0.5, data_mix, before)
-    deadline_s, model_bits = 1.0, 1e6
-    compute_s = rng.uniform(0.1, 1.05, size=clients)
-    signal = 10.0 ** rng.uniform(5.5, 8, size=clients)  # P|H|²/N0 in hertz: some too weak for 1 Mbit/s
-    rounds_in_frame = int(rng.integers(1, 50))
-    return RoundView(
-        frame=1,
-        round=int(rng.integers(1, rounds_in_frame + 1)),
-        rounds_in_frame=rounds_in_frame,
-        batch_size=int(rng.integers(1, 65)),
-        total_hz=float(10.0 ** rng.uniform(4.5, 7)),
-        num_samples=rng.integers(1, 100_000, size=clients)[who],
-        batch_mix=rng.dirichlet(np.full(classes, 0.5), size=clients)[who],
-        data_mix=data_mix[who],
-        previous_data_mix=before[who],
-        needed_hz=minimum_bandwidth_hz(model_bits, deadline_s - compute_s, 1.0, signal, 1.0)[who],
-        channel_gain=signal[who],
-        times_scheduled=np.zeros(clients, dtype=np.int64),
-        gradient_std=float(rng.uniform(0, 30)),
-        class_norm=rng.uniform(0, 10, size=classes),
-        loss=rng.random(clients)[who],
-        update_norm=rng.random(clients)[who],
-        compute_s=compute_s[who],
-        deadline_s=deadline_s,
-        model_bits=model_bits,
-    )
-
-
-def hopeless(view: RoundView) -> RoundView:
-    """Return the same round with a deadline that nobody can meet."""
-    return dataclasses.replace(view, needed_hz=np.full(view.num_clients, np.inf))
-
-
-def per_client(view: RoundView) -> dict[str, np.ndarray]:
-    """Return the fields that have an entry for every client."""
-    fields = {f.name: getattr(view, f.name) for f in dataclasses.fields(view)}
-    return {
-        name: values
-        for name, values in fields.items()
-        if isinstance(values, np.ndarray) and name not in ("class_norm", "classes_seen")
-    }
-
-
-def permuted(view: RoundView, order: np.ndarray) -> RoundView:
-    """Return the same round with its clients listed in another order."""
-    return dataclasses.replace(view, **{name: values[order] for name, values in per_client(view).items()})
-
-
-def _select(rule: Scheduler, view: RoundView, seed: int = 0) -> Schedule:
-    return chosen_by(rule, view, np.random.default_rng(seed))
-
-
-def _chosen_by_group(rule: Scheduler, view: RoundView, group: np.ndarray, seed: int) -> list[int]:
+def _chosen_by_group(rule: AnyScheduler, view: RoundView, group: np.ndarray, seed: int) -> list[int]:
     chosen = group[list(set(_select(rule, view, seed).clients))]
     return [int(count) for count in np.bincount(chosen, minlength=int(group.max()) + 1)]
-
-
-def _some(clients: tuple[int, ...]) -> str:
-    listed = sorted(clients)
-    return f"{listed[:8]}{'…' if len(listed) > 8 else ''}"

@@ -83,6 +83,30 @@ BANDWIDTH = Reference(
   note = {arXiv:2007.07174}
 }""",
 )
+SCHEDULING_POLICIES = Reference(
+    "Yang, Liu, Quek, Poor, IEEE TCOM 68(1), 2020",
+    """@article{yang2020scheduling,
+  title = {Scheduling Policies for Federated Learning in Wireless Networks},
+  author = {Yang, Howard H. and Liu, Zuozhu and Quek, Tony Q. S. and Poor, H. Vincent},
+  journal = {IEEE Transactions on Communications},
+  volume = {68},
+  number = {1},
+  pages = {317--333},
+  year = {2020},
+  note = {arXiv:1908.06287}
+}""",
+)
+AGE_OF_UPDATE = Reference(
+    "after Yang, Arafa, Quek, Poor, ICASSP 2020",
+    """@inproceedings{yang2020age,
+  title = {Age-Based Scheduling Policy for Federated Learning in Mobile Edge Networks},
+  author = {Yang, Howard H. and Arafa, Ahmed and Quek, Tony Q. S. and Poor, H. Vincent},
+  booktitle = {IEEE International Conference on Acoustics, Speech and Signal Processing (ICASSP)},
+  pages = {8743--8747},
+  year = {2020},
+  note = {arXiv:1910.14648}
+}""",
+)
 BASELINE = Reference("the usual baseline")
 OURS = Reference("this project, docs/fedteddi-plus.md")
 IN_FEDTEDDI = Reference(f"rival in {FEDTEDDI.short}", FEDTEDDI.bibtex)

@@ -1,21 +1,21 @@
-"""Finding rules: built in by name, installed by entry point, or ad hoc as `my_rule.py:MyRule`."""
+"""Schedulers by name: those of `rules/`, installed ones, `my_rule.py:MyRule`, or a class, instance or function."""
 
 import importlib
 import inspect
 import pkgutil
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, cast
 
-from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.plugins import imported, load_object
-from fedteddi.schedulers import rules
-from fedteddi.schedulers.schedule import Scheduler
-from fedteddi.settings import read_value
+import numpy as np
 
-ENTRY_POINT_GROUP = "fedteddi.schedulers"
+from fedteddi.errors import InputError, shown
+from fedteddi.registry import Kind, find, make, name_of, read_value
+from fedteddi.schedulers import rules
+from fedteddi.schedulers.schedule import Schedule, Scheduler
+from fedteddi.schedulers.view import RoundView
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,12 @@ class NamedRule:
     options: dict[str, Any]
 
 
-def named_rule(text: str) -> NamedRule:
-    """Read `fedteddi`, `my_rule.py:MyRule` or, with options, `fedteddi[search=refined,lambda0=4]`."""
-    found = re.fullmatch(r"(?P<rule>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", text.strip())
+def named_rule(given: str | Any) -> NamedRule:
+    """Read `fedteddi`, `my_rule.py:MyRule`, `fedteddi[search=refined,lambda0=4]`, or name a Python object."""
+    if not isinstance(given, str):
+        text = name_of(given, SCHEDULERS)
+        return NamedRule(_folder_name(text), text, {})
+    found = re.fullmatch(r"(?P<rule>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", given.strip())
     words = found["options"].split(",") if found is not None and found["options"] else []
     pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
     if (
@@ -38,13 +41,17 @@ def named_rule(text: str) -> NamedRule:
         or not all(k.isidentifier() and v for k, v in pairs)
     ):
         raise InputError(
-            f"{shown(text)} is not a rule: write NAME, file.py:Class, or NAME[option=value,option=value]"
+            f"{shown(given)} is not a rule: write NAME, file.py:Class, or NAME[option=value,option=value]"
         )
     options = {key: read_value(value) for key, value in pairs}
     if len(options) < len(pairs):
-        raise InputError(f"{shown(text)} gives an option twice: give it once")
-    name = found["rule"].rpartition(":")[2] + "".join(f"-{key}-{value}" for key, value in options.items())
-    return NamedRule(re.sub(r"[^\w.-]+", "-", name), found["rule"], options)
+        raise InputError(f"{shown(given)} gives an option twice: give it once")
+    chosen = "".join(f"-{key}-{value}" for key, value in options.items())
+    return NamedRule(_folder_name(found["rule"], chosen), found["rule"], options)
+
+
+def _folder_name(text: str, options: str = "") -> str:
+    return re.sub(r"[^\w.-]+", "-", text.rpartition(":")[2] + options)
 
 
 @cache
@@ -54,60 +61,57 @@ def built_in() -> dict[str, type[Scheduler]]:
     for module in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
             if inspect.isclass(value) and value.__module__ == module.name and "name" in vars(value):
-                rule = _checked(value, module.name)
+                _check(value, module.name)
+                rule = cast(type[Scheduler], value)
                 found[rule.name] = rule
-    # The paper's rule and ours first, then the rivals by name.
+    # The paper's rule and ours first, then the others by name.
     return dict(sorted(found.items(), key=lambda item: (not item[0].startswith("fedteddi"), item[0])))
+
+
+def _check(rule: Any, name: str) -> None:
+    if inspect.isroutine(rule):
+        return
+    if not callable(getattr(rule, "select", None)):
+        raise InputError(
+            f"{name} is not a scheduler: it needs to be a class with select(self, view, rng), or a function (view, rng)"
+        )
+    if not isinstance(getattr(rule, "name", None), str):
+        raise InputError(f'{name} has no name: add name = "my-rule" to the class')
+
+
+SCHEDULERS = Kind(name="schedulers", one="scheduler", built_in=built_in, check=_check)
 
 
 def scheduler_names() -> list[str]:
     """Return every name that `make_scheduler` knows: built-in rules, then installed ones."""
-    installed = sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP))
-    return [*built_in(), *(name for name in installed if name not in built_in())]
+    return SCHEDULERS.names()
 
 
 def find_scheduler(name: str) -> type[Scheduler]:
     """Return the class of a rule: a name, or `path/to/file.py:Class` (this runs the file)."""
-    if name in built_in():
-        return built_in()[name]
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
-        if entry.name == name:
-            return _checked(imported(entry.load, f"the entry point {name!r}"), name)
-    if ":" in name:
-        return _checked(load_object(name), name)
-    raise InputError(
-        f"no scheduler is called {shown(name)}{nearest_hint(name, scheduler_names())}: known are"
-        f" {', '.join(scheduler_names())}, or give your own as file.py:Class"
-    )
+    return cast(type[Scheduler], find(SCHEDULERS, name).value)
 
 
-def make_scheduler(name: str, **options: Any) -> Scheduler:
-    """Make a rule by name with its options, such as `make_scheduler("fedteddi", search="refined")`."""
-    rule = find_scheduler(name)
-    known = option_defaults(rule)
-    for option in options:
-        if known is not None and option not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise InputError(f"{name} has no option {shown(option)}{nearest_hint(option, known)}: {has}")
-    try:
-        return rule(**options)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{name} could not be made: {type(error).__name__}: {error}") from error
+def make_scheduler(name: str | Any, **options: Any) -> Scheduler:
+    """Make a rule by name with its options, such as `make_scheduler("fedteddi", search="refined")`.
+
+    One with memory (`round-robin`) is a `SchedulerWithMemory`; Python's types do not say which name has one.
+    """
+    made = make(SCHEDULERS, name_of(name, SCHEDULERS), **options)
+    return cast(Scheduler, FunctionRule(made) if inspect.isroutine(made) else made)
 
 
-def option_defaults(rule: type[Scheduler]) -> dict[str, object] | None:
-    """Return a rule's options and their defaults; None if it takes anything."""
-    parameters = inspect.signature(rule).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    return {p.name: p.default for p in parameters}
+@dataclass(frozen=True)
+class FunctionRule:
+    """A function (view, rng) as a rule."""
 
+    function: Callable[[RoundView, np.random.Generator], Schedule]
 
-def _checked(rule: Any, name: str) -> type[Scheduler]:
-    if not isinstance(rule, type) or not callable(getattr(rule, "select", None)):
-        raise InputError(f"{name} is not a scheduler: it needs to be a class with select(self, view, rng)")
-    if not isinstance(getattr(rule, "name", None), str):
-        raise InputError(f'{name} has no name: add name = "my-rule" to the class')
-    return cast(type[Scheduler], rule)
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.function.__name__
+
+    def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:
+        """Ask the function."""
+        return self.function(view, rng)

@@ -1,15 +1,17 @@
 """`Schedule`: who uploads and with how much bandwidth, and the story of how it came about."""
 
+import inspect
 import math
 import operator
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.schedulers.memory import NotPlainError, State, copied
 from fedteddi.schedulers.view import RoundView
 
 # The band may be overspent by rounding only.
@@ -61,34 +63,122 @@ class Scheduler(Protocol):
         ...
 
 
-def chosen_by(rule: Scheduler, view: RoundView, rng: np.random.Generator) -> Schedule:
-    """Ask a rule, and refuse an answer that is no schedule at all."""
-    answer = rule.select(view, rng)
+@runtime_checkable
+class SchedulerWithMemory(Protocol):
+    """A rule that remembers: its state goes in and comes out, and is kept in the run's checkpoint."""
+
+    name: str
+
+    def initial_state(self, num_clients: int) -> State:
+        """Return what the rule knows before the first round; clients are 0 to num_clients − 1."""
+        ...
+
+    def select(self, view: RoundView, rng: np.random.Generator, state: State) -> tuple[Schedule, State]:
+        """Choose who uploads, and return what to remember: a plain value (see `fedteddi.schedulers.memory`)."""
+        ...
+
+
+AnyScheduler = Scheduler | SchedulerWithMemory
+
+
+class WrongAnswerError(TypeError):
+    """A rule answered something of the wrong type; the text says what, and what would be right."""
+
+
+def remembers(rule: AnyScheduler) -> TypeGuard[SchedulerWithMemory]:
+    """Tell whether a rule has a state."""
+    return callable(getattr(rule, "initial_state", None))
+
+
+def first_state(rule: AnyScheduler, num_clients: int) -> State:
+    """Return a rule's state before its first round; None if it has none."""
+    if not remembers(rule):
+        return None
+    try:
+        return copied(rule.initial_state(num_clients))
+    except NotPlainError as error:
+        raise WrongAnswerError(f"initial_state returned a value that cannot be kept: {error}") from None
+
+
+def choice_of(
+    rule: AnyScheduler, view: RoundView, rng: np.random.Generator, state: State = None
+) -> tuple[Schedule, State]:
+    """Ask a rule for a schedule and its next state; refuse an answer of the wrong type.
+
+    The rule gets a copy of the state: whatever it does with it, the one before the round stays what it was.
+    """
+    if not remembers(rule):
+        answered = cast(Scheduler, rule).select(view, rng)
+        return _schedule(answered, "it must return a fedteddi.Schedule"), None
+    answer = rule.select(view, rng, copied(state))
+    remedy = "a rule with initial_state must return (Schedule, state)"
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise WrongAnswerError(f"select returned {type(answer).__name__}: {remedy}")
+    try:
+        return _schedule(answer[0], remedy), copied(answer[1])
+    except NotPlainError as error:
+        raise WrongAnswerError(f"select returned a state that cannot be kept: {error}") from None
+
+
+def _schedule(answer: object, remedy: str) -> Schedule:
     if not isinstance(answer, Schedule):
-        raise TypeError(f"select returned {type(answer).__name__}: it must return a fedteddi.Schedule")
+        raise WrongAnswerError(f"select returned {type(answer).__name__}: {remedy}")
     return answer
 
 
-def checked_choice(rule: Scheduler, view: RoundView, rng: np.random.Generator) -> Schedule:
+def checked_first_state(rule: AnyScheduler, num_clients: int) -> State:
+    """Ask a rule for its first state; whatever goes wrong becomes one sentence."""
+    try:
+        return first_state(rule, num_clients)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{rule.name} {fault_in_words(rule, error)}; try 'fedteddi check' on it") from error
+
+
+def checked_choice(
+    rule: AnyScheduler, view: RoundView, rng: np.random.Generator, state: State = None
+) -> tuple[Schedule, State]:
     """Ask a rule; a foreign one may raise or answer nonsense, and either becomes one sentence."""
     try:
-        chosen = chosen_by(rule, view, rng)
+        chosen, after = choice_of(rule, view, rng, state)
         faults = schedule_faults(view, chosen)
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        raise InputError(
-            f"{rule.name} raised {type(error).__name__}: {error}{fault_place(error)}; try 'fedteddi check' on it"
-        ) from error
+        raise InputError(f"{rule.name} {fault_in_words(rule, error)}; try 'fedteddi check' on it") from error
     if faults:
-        raise InputError(f"{rule.name} gave an impossible schedule: {faults[0]}; try 'fedteddi check' on it")
-    return chosen
+        raise InputError(
+            f"{rule.name}{_file(rule)} gave an impossible schedule: {faults[0]}; try 'fedteddi check' on it"
+        )
+    return chosen, after
 
 
-def fault_place(error: BaseException) -> str:
-    """Return " (file, line n)" where an error was raised, for messages."""
+def fault_in_words(rule: AnyScheduler, error: BaseException) -> str:
+    """Say what a rule did wrong by raising this, and where: in its own file if the error passed through it."""
+    if isinstance(error, WrongAnswerError):
+        return f"gave a wrong answer{_file(rule)}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    own = [frame for frame in frames if frame.filename == source_of(rule)]
+    if not own and type(rule).__module__.startswith("fedteddi."):  # in what one of ours calls
+        own = list(frames)
+    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else _file(rule)
+    if isinstance(error, SystemExit):
+        return f"called sys.exit({error.code}){place}: let it return a Schedule, empty if nobody is to upload"
+    return f"raised {type(error).__name__}: {error}{place}"
+
+
+def source_of(rule: AnyScheduler) -> str | None:
+    """Return the file a rule is written in, if there is one."""
+    try:
+        return inspect.getsourcefile(getattr(rule, "function", type(rule)))
+    except TypeError:
+        return None
+
+
+def _file(rule: AnyScheduler) -> str:
+    file = source_of(rule)
+    return f" ({Path(file).name})" if file else ""
 
 
 def schedule_faults(view: RoundView, schedule: Schedule) -> list[str]:

@@ -45,6 +45,8 @@ class RoundView:
     compute_s: np.ndarray | None = None  # t_cp, [N]
     deadline_s: float | None = None  # T_max
     model_bits: float | None = None  # D_s
+    # Which of all clients each one is, [N]: the same from round to round, whoever reports. Left out: 0 to N − 1.
+    client_id: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         check_number("frame", self.frame, at_least=0, at_most=MAX_COUNT, whole=True)
@@ -99,6 +101,7 @@ class RoundView:
                     " such a client needs inf (null in JSON)"
                 )
         self._keep("classes_seen", self._seen(classes))
+        self._keep("client_id", self._ids(clients))
         if self.frame == 0 and not np.array_equal(self.previous_data_mix, self.data_mix):
             # docs/paper.md D4: frame 0 has no past, so nothing has drifted.
             moved = int(np.flatnonzero((self.previous_data_mix != self.data_mix).any(axis=1))[0])
@@ -127,6 +130,17 @@ class RoundView:
                 f"classes_seen[{hidden}]=False, but a client holds class {hidden}: mark it as seen"
             )
         return given
+
+    def _ids(self, clients: int) -> np.ndarray:
+        if np.size(self.client_id) == 0:
+            return np.arange(clients)
+        ids = _counts("client_id", self.client_id, clients, at_least=0)
+        if len(np.unique(ids)) < clients:
+            twice = int(np.flatnonzero(np.bincount(np.unique(ids, return_inverse=True)[1]) > 1)[0])
+            raise InputError(
+                f"client_id has {np.unique(ids)[twice]} twice: give every client an id of its own"
+            )
+        return ids
 
     @property
     def num_clients(self) -> int:

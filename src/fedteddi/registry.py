@@ -1,0 +1,264 @@
+"""One way to find any named part: built in, installed (entry point), `file.py:Name`, or a Python object."""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fedteddi.errors import InputError, nearest_hint, shown
+
+BUILT_IN = "built-in"
+PYTHON = "python:"  # what names an object that this process was given and nobody could import
+_GIVEN: dict[str, Any] = {}
+
+
+def first_line(value: Any) -> str:
+    """Return the first line of an object's docstring."""
+    return (inspect.getdoc(value) or "").partition("\n")[0]
+
+
+def _anything(_value: Any, _name: str) -> None:
+    """Accept every object; whoever uses it checks what it does."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Kind:
+    """A kind of part that settings and commands can name. All that a new seam has to say about itself."""
+
+    name: str  # such as "schedulers": of `fedteddi list`, and of the entry point group
+    one: str  # such as "scheduler", in messages
+    built_in: Callable[[], Mapping[str, Any]]
+    your_own: str = "give your own as file.py:Class"
+    check: Callable[[Any, str], None] = _anything  # raises InputError for what is none of this kind
+    describe: Callable[[Any], str] = first_line
+
+    @property
+    def group(self) -> str:
+        """The entry point group; hyphens are not allowed there."""
+        return f"fedteddi.{self.name.replace('-', '_')}"
+
+    def names(self) -> list[str]:
+        """Return every name that `find` knows: built-in parts, then installed ones."""
+        own = self.built_in()
+        return [*own, *sorted({entry.name for entry in entry_points(group=self.group)} - set(own))]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a name stands for, and where it comes from."""
+
+    name: str
+    value: Any
+    source: str  # built-in, a distribution, a file, or Python
+
+
+def find(kind: Kind, name: str) -> Part:
+    """Return the part of that name. `file.py:Name` runs the file, whatever else is in it."""
+    if (own := kind.built_in()).get(name) is not None:
+        return Part(name, own[name], BUILT_IN)
+    if entry := _entry_point(kind, name):
+        part = Part(name, imported(entry.load, f"the entry point {name!r}"), _distribution(entry))
+    elif name.startswith(PYTHON):
+        part = Part(name, _given(name), "Python object")
+    elif ":" in name:
+        part = Part(name, load_object(name), name.rpartition(":")[0])
+    else:
+        known = kind.names()
+        raise InputError(
+            f"no {kind.one} is called {shown(name)}{nearest_hint(name, known)}: known are {', '.join(known)},"
+            f" or {kind.your_own}"
+        )
+    kind.check(part.value, name)
+    return part
+
+
+def make(kind: Kind, name: str, **options: Any) -> Any:
+    """Make a part from the class of that name and its options; an object that exists already takes none."""
+    value = find(kind, name).value
+    known = option_defaults(value) if isinstance(value, type) else {}
+    for option in options:
+        if known is not None and option not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise InputError(f"{name} has no option {shown(option)}{nearest_hint(option, known)}: {has}")
+    if not isinstance(value, type):
+        return value
+    try:
+        return value(**options)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{name} could not be made: {type(error).__name__}: {error}") from error
+
+
+def option_defaults(part: type) -> dict[str, object] | None:
+    """Return a class's options and their defaults; None if it takes anything."""
+    parameters = inspect.signature(part).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default for p in parameters}
+
+
+def is_part(value: Any) -> bool:
+    """Tell whether a value is a Python object that stands for a part: a class, a function, or one with a name."""
+    named = callable(value) or isinstance(getattr(value, "name", None), str)
+    return named and not isinstance(value, str | os.PathLike)
+
+
+def name_of(given: Any, kind: Kind | None = None) -> str:
+    """Return a name under which `find` gives this object again, later and, where it can be imported, elsewhere."""
+    if isinstance(given, str):
+        return given
+    for name, value in (kind.built_in() if kind is not None else {}).items():
+        if value is given:
+            return name
+    module, qualified = getattr(given, "__module__", None), getattr(given, "__qualname__", "")
+    if module is not None and qualified and getattr(sys.modules.get(module), qualified, None) is given:
+        return f"{module}:{qualified}"
+    label = getattr(given, "__name__", None) or getattr(given, "name", None) or type(given).__name__
+    _GIVEN[f"{PYTHON}{label}"] = given
+    return f"{PYTHON}{label}"
+
+
+def source(kind: Kind, name: str) -> bytes | None:
+    """Return the source of a part that is not built in: its file, or of a script or notebook its own lines."""
+    if name in kind.built_in():
+        return None
+    where = name.rpartition(":")[0]
+    if _is_file(where):
+        return Path(where).read_bytes()
+    value = find(kind, name).value
+    defined = value if hasattr(value, "__qualname__") else type(value)
+    try:
+        if defined.__module__ == "__main__":
+            return inspect.getsource(defined).encode()
+        return Path(inspect.getsourcefile(defined) or "").read_bytes()
+    except (OSError, TypeError):
+        return None  # typed into an interpreter, or not written in Python
+
+
+def source_checksums(parts: Iterable[tuple[Kind, str]]) -> dict[str, str]:
+    """Return a checksum of the source of each of these parts that is not built in, by what it is and its name."""
+    sources = {f"{kind.one} {name}": source(kind, name) for kind, name in parts}
+    return {what: hashlib.sha256(text).hexdigest() for what, text in sources.items() if text is not None}
+
+
+@contextmanager
+def one_sentence(what: str) -> Iterator[None]:
+    """Turn whatever a plug-in raises, or its attempt to end the process, into one sentence about `what`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except SystemExit as error:
+        raise InputError(
+            f"{what}: it called sys.exit({error.code}); let it return or raise instead"
+        ) from error
+    except Exception as error:
+        raise InputError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def read_value(text: str) -> Any:
+    """Read the value of an option or setting as TOML, or else as the text it is."""
+    try:
+        found = tomllib.loads(f"x = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return found["x"] if len(found) == 1 else text
+
+
+def read_options(words: Iterable[str], flag: str) -> dict[str, Any]:
+    """Turn key=value words into options."""
+    options: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = (part.strip() for part in word.partition("="))
+        if not equals or not key.isidentifier():
+            raise InputError(f"{flag} {word!r}: write it as key=value, such as search=refined")
+        if key in options:
+            raise InputError(f"{flag} {key} is given twice: keep one")
+        options[key] = read_value(value)
+    return options
+
+
+def load_object(name: str) -> Any:
+    """Import what `file.py:name` or `package.module:name` names (this runs the file)."""
+    where, _, attribute = name.rpartition(":")
+    module = _module_from_file(name, where) if _is_file(where) else _module(name, where)
+    if not hasattr(module, attribute):
+        if where == "__main__":  # of a script or notebook, and this may be a worker
+            raise _elsewhere(name)
+        own = [
+            key
+            for key, value in vars(module).items()
+            if getattr(value, "__module__", None) == module.__name__
+        ]
+        raise InputError(
+            f"{where} has no {shown(attribute)}{nearest_hint(attribute, own)}: it has {', '.join(own) or 'nothing'}"
+        )
+    return getattr(module, attribute)
+
+
+def imported(load: Callable[[], Any], what: str) -> Any:
+    """Run an import; whatever goes wrong in foreign code becomes one sentence."""
+    try:
+        return load()
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{what} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def _entry_point(kind: Kind, name: str) -> EntryPoint | None:
+    return next((entry for entry in entry_points(group=kind.group) if entry.name == name), None)
+
+
+def _distribution(entry: EntryPoint) -> str:
+    dist = getattr(entry, "dist", None)
+    return "an installed package" if dist is None else f"{dist.name} {dist.version}"
+
+
+def _given(name: str) -> Any:
+    if name not in _GIVEN:
+        raise _elsewhere(name)
+    return _GIVEN[name]
+
+
+def _elsewhere(name: str) -> InputError:
+    return InputError(
+        f"{shown(name)} is an object of the Python process that started the run: pass it there again, or put it into a"
+        " file and name it as file.py:Name"
+    )
+
+
+def _is_file(where: str) -> bool:
+    return where.endswith(".py") or "/" in where
+
+
+def _module_from_file(name: str, file: str) -> ModuleType:
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"{shown(name)}: there is no file {shown(file)}; give path/to/file.py:name")
+    # Under a name of its own, so that dataclasses and pickling in the file work.
+    module_name = f"fedteddi_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{shown(file)} is not a Python file: give path/to/file.py:name")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    imported(partial(spec.loader.exec_module, module), str(path))
+    return module
+
+
+def _module(name: str, where: str) -> ModuleType:
+    if not where:
+        raise InputError(f"{shown(name)}: give file.py:name or package.module:name")
+    module: ModuleType = imported(partial(importlib.import_module, where), where)
+    return module
