@@ -82,10 +82,14 @@ class Laboratory:
 
     def _world(self, settings: Settings, clients: int) -> Environment:
         samples = settings.training.local_steps * settings.training.batch_size
-        key = (settings.radio, settings.seed, clients, samples)
+        key = (settings.radio.model_dump_json(), settings.seed, clients, samples)
         if key not in self._worlds:
-            self._worlds[key] = Environment.make(*key)
-        return self._worlds[key]
+            self._worlds[key] = Environment.make(settings.radio, settings.seed, clients, samples)
+        world = self._worlds[key]
+        # What is wrong with a channel is said before anything runs.
+        for frame in np.flatnonzero(settings.rounds):
+            world.channel_gain(int(frame), 1)
+        return world
 
     def _first_weights(self, settings: Settings) -> Tensor:
         """w_{0,0}: what the model is made with."""

@@ -2,8 +2,11 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +37,48 @@ def imported(load: Callable[[], Any], what: str) -> Any:
         return load()
     except (Exception, SystemExit) as error:
         raise InputError(f"{what} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def made(kind: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Any:
+    """Make a part with its options; unknown ones are refused with the nearest hint."""
+    known = option_defaults(kind)
+    for option in options:
+        if known is not None and option not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise InputError(f"{name} has no option {shown(option)}{nearest_hint(option, known)}: {has}")
+    try:
+        return kind(**options)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{name} could not be made: {type(error).__name__}: {error}") from error
+
+
+def option_defaults(kind: Callable[..., Any]) -> dict[str, object] | None:
+    """Return a part's options and their defaults; None if it takes anything."""
+    parameters = inspect.signature(kind).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default for p in parameters}
+
+
+@contextmanager
+def guarded(part: str) -> Iterator[None]:
+    """Turn whatever foreign code raises, sys.exit included, into one sentence about this part."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"{part} raised {type(error).__name__}: {error}{fault_place(error)}; try 'fedteddi check' on it"
+        ) from error
+
+
+def fault_place(error: BaseException) -> str:
+    """Return " (file, line n)" where an error was raised, for messages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _module_from_file(name: str, file: str) -> ModuleType:

@@ -82,10 +82,12 @@ class RadioSettings(Section):
     radius_m: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 250.0
     shadowing_std_db: NotNegative = 8.0
     shadowing: Literal["redrawn", "static"] = "redrawn"
+    channel: str = "shadowing"  # shadowing, rayleigh, trace, or your own as file.py:Class
+    channel_options: dict[str, Any] = {}
     seconds_per_sample: NotNegative = 0.5e-3
     samples_per_second: Positive = 2000.0
     compute_power_w: NotNegative = 1.0  # for the energy column only
-    gain_trace: str = ""  # CSV with frame, round, client, value
+    gain_trace: str = ""  # CSV with frame, round, client, value; implies channel = "trace"
     compute_trace: str = ""
 
 

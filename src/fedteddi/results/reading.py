@@ -67,6 +67,8 @@ def _without_variant(settings: Settings, first: Settings) -> Settings:
         seed=0,
         radio__deadline_s=1.0,
         radio__total_hz=radio.total_hz,
+        radio__channel=radio.channel,
+        radio__channel_options=radio.channel_options,
         radio__gain_trace=radio.gain_trace,
         radio__compute_trace=radio.compute_trace,
     )
