@@ -197,6 +197,8 @@ def reference(unlimited: Settings) -> Settings:
         radio__channel_options={},
         radio__gain_trace="",
         radio__compute_trace="",
+        server__aggregation="fedavg",  # there is one upload, and it is the model
+        server__aggregation_options={},
     )
 
 

@@ -128,7 +128,13 @@ class Laboratory:
         head = self.model.head
         rounds = [
             server_round(
-                run.state, run.settings, run.rule, run.world, self.model.bits, head.stop - head.start
+                run.state,
+                run.settings,
+                run.rule,
+                run.aggregation,
+                run.world,
+                self.model.bits,
+                head.stop - head.start,
             )
             for run in runs
         ]
@@ -172,7 +178,7 @@ class Laboratory:
             (run, {"frame": run.state.frame, "round": 0}) for run in runs if not run.over
         ]
         for run, _ in judged:
-            run.best_loss, run.best_weights = float("inf"), None
+            run.best_loss, run.best_weights, run.best_aggregation = float("inf"), None, None
         self._judge(judged)
         for run, record in judged:
             with run.failing():
@@ -195,6 +201,7 @@ class Laboratory:
             record["loss"] = loss
             if loss < run.best_loss:
                 run.best_loss, run.best_weights = loss, run.state.weights.clone()
+                run.best_aggregation = run.state.aggregation
 
     @staticmethod
     def _loss_samples(run: Run) -> np.ndarray:
@@ -246,7 +253,7 @@ class Laboratory:
             run.folder.append(record, timing)
 
     def _leave_frame_if_done(self, run: Run) -> None:
-        """After a frame's last round, the best model of the frame starts the next (w̃_l)."""
+        """After a frame's last round, the best model of the frame starts the next: w̃_l (docs/paper.md D12)."""
         if run.over or run.state.round < run.settings.rounds[run.state.frame]:
             return
         if run.state.frame == run.last_frame:
@@ -254,6 +261,7 @@ class Laboratory:
             return
         if run.best_weights is not None:
             run.state.weights, run.best_weights = run.best_weights, None
+            run.state.aggregation, run.best_aggregation = run.best_aggregation, None
         if (
             not run.state.current_mix
         ):  # a frame without rounds had no reports; what was held then is the past now

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fedteddi.aggregation import State, make_aggregation
 from fedteddi.errors import DivergedError, InputError
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.server import ServerState
@@ -28,6 +29,7 @@ class Run:
     world: Environment
     folder: RunFolder | None = None
     best_weights: Tensor | None = None
+    best_aggregation: State = None  # what the aggregation rule remembered then
     best_loss: float = float("inf")
     records: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
@@ -35,6 +37,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self.rule = make_scheduler(self.settings.scheduler, **self.settings.scheduler_options)
+        server = self.settings.server
+        self.aggregation = make_aggregation(server.aggregation, **server.aggregation_options)
 
     @property
     def over(self) -> bool:

@@ -60,6 +60,7 @@ def _without_variant(settings: Settings, first: Settings) -> Settings:
             training__batch_size=settings.training.batch_size // settings.scenario.clients,
         )
     radio = first.radio if settings.name in REFERENCES else settings.radio
+    server = first.server if settings.name in REFERENCES else settings.server
     return settings.changed(
         name="",
         scheduler="",
@@ -71,4 +72,6 @@ def _without_variant(settings: Settings, first: Settings) -> Settings:
         radio__channel_options=radio.channel_options,
         radio__gain_trace=radio.gain_trace,
         radio__compute_trace=radio.compute_trace,
+        server__aggregation=server.aggregation,
+        server__aggregation_options=server.aggregation_options,
     )
