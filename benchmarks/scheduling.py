@@ -20,7 +20,8 @@ from rich.table import Table
 
 from fedteddi import RoundView, make_scheduler
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
-from fedteddi.wireless.cell import Cell
+from fedteddi.wireless.cell import positions_of
+from fedteddi.wireless.channels import Draws, Shadowing
 from fedteddi.wireless.computation import computation_delay_s
 from fedteddi.wireless.radio import Radio
 
@@ -36,7 +37,7 @@ def large_round(clients: int, classes: int, seed: int = 0) -> RoundView:
     previous[drifted] = np.roll(data_mix[drifted], 1, axis=1)
     batch_mix = data_mix + rng.exponential(0.02, size=data_mix.shape)
     batch_mix /= batch_mix.sum(axis=1, keepdims=True)
-    gain = Cell().channel_gain(Cell().positions_m(clients, seed), seed, frame=1, round=1)
+    gain = Shadowing().gains(positions_of(seed, clients), Draws(seed, 1, 1))
     compute_s = computation_delay_s(clients, 320, rng)
     model_bits, deadline_s = 259_282 * 32.0, 1.0
     return RoundView(

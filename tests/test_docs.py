@@ -41,7 +41,7 @@ def test_no_row_of_the_table_is_overlooked() -> None:
 
 
 def test_every_decision_is_listed() -> None:
-    assert re.findall(r"^\| (D\d+) \|", PAPER, re.MULTILINE) == [f"D{number}" for number in range(1, 12)]
+    assert re.findall(r"^\| (D\d+) \|", PAPER, re.MULTILINE) == [f"D{number}" for number in range(1, 13)]
 
 
 def test_every_decision_the_code_points_to_exists() -> None:

@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+from typing import Any
 
 import numpy as np
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
+from fedteddi.aggregation import State
 from fedteddi.errors import InputError
 from fedteddi.results.folder import RunFolder, read_records, write_atomically
 from fedteddi.run import Run
@@ -21,6 +24,9 @@ def save_checkpoint(run: Run) -> None:
         return
     rounds_bytes, timing_bytes = run.folder.sizes()
     state = run.state
+    tensors = {"weights": state.weights.cpu()}
+    if run.best_weights is not None:
+        tensors["best_weights"] = run.best_weights.cpu()
     facts = {
         "frame": state.frame,
         "round": state.round,
@@ -31,6 +37,8 @@ def save_checkpoint(run: Run) -> None:
         "previous_mix": {str(n): mix.tolist() for n, mix in state.previous_mix.items()},
         "current_mix": {str(n): mix.tolist() for n, mix in state.current_mix.items()},
         "not_finite": sorted(state.not_finite),
+        "aggregation": _packed(state.aggregation, "aggregation", tensors),
+        "best_aggregation": _packed(run.best_aggregation, "best_aggregation", tensors),
         "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
         "finished": run.finished,
         "rounds_bytes": rounds_bytes,
@@ -38,12 +46,37 @@ def save_checkpoint(run: Run) -> None:
     }
     if remembers(run.rule):
         facts["scheduler_state"] = as_json(state.scheduler_state)
-    tensors = {"weights": state.weights.cpu()}
-    if run.best_weights is not None:
-        tensors["best_weights"] = run.best_weights.cpu()
     text = json.dumps(facts)
     about = {"state": text, "sha256": _checksum(text, tensors)}
     write_atomically(run.folder.checkpoint, safetensors.torch.save(tensors, about))
+
+
+def _packed(state: State, name: str, tensors: dict[str, Tensor]) -> Any:
+    """Return a state as JSON; its vectors go to `tensors` under names that begin with `name`."""
+    if isinstance(state, dict):
+        return {"dict": {key: _packed(part, name, tensors) for key, part in state.items()}}
+    if isinstance(state, list):
+        return {"list": [_packed(part, name, tensors) for part in state]}
+    own = f"{name}.{len(tensors)}"  # as many as there are: no name is taken twice
+    if isinstance(state, np.ndarray):
+        tensors[own] = torch.from_numpy(np.array(state, order="C"))
+        return {"array": own}
+    if isinstance(state, Tensor):
+        tensors[own] = state.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {"tensor": own}
+    return state
+
+
+def _unpacked(packed: Any, tensors: dict[str, Tensor], device: torch.device) -> State:
+    """Return the state that was packed; tensors lie on the given device."""
+    if not isinstance(packed, dict):
+        return packed
+    ((kind, content),) = packed.items()
+    if kind == "dict":
+        return {key: _unpacked(part, tensors, device) for key, part in content.items()}
+    if kind == "list":
+        return [_unpacked(part, tensors, device) for part in content]
+    return tensors[content].numpy() if kind == "array" else tensors[content].to(device)
 
 
 def _checksum(text: str, tensors: dict[str, Tensor]) -> str:
@@ -86,6 +119,9 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.weights = tensors["weights"].to(device)
     best = tensors.get("best_weights")
     run.best_weights = None if best is None else best.to(device)
+    # Checkpoints before these were kept: nothing was remembered.
+    state.aggregation = _unpacked(facts.get("aggregation"), tensors, device)
+    run.best_aggregation = _unpacked(facts.get("best_aggregation"), tensors, device)
     run.best_loss = float("inf") if facts["best_loss"] is None else facts["best_loss"]
     state.frame, state.round, state.rounds_done = facts["frame"], facts["round"], facts["rounds_done"]
     state.class_norm = np.array(facts["class_norm"])

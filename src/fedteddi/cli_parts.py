@@ -11,6 +11,8 @@ from fedteddi.terminal import print_parts, say
 # Where each kind is defined; imported only when it is asked for, since some need torch.
 KINDS = {
     "schedulers": "fedteddi.schedulers.registry:SCHEDULERS",
+    "channels": "fedteddi.wireless.channels:CHANNELS",
+    "aggregations": "fedteddi.aggregation:AGGREGATIONS",
     "replays": "fedteddi.scenario.replay:REPLAYS",
     "datasets": "fedteddi.learning.catalogue:DATASETS",
     "models": "fedteddi.learning.models:MODELS",

@@ -38,6 +38,7 @@ def check_number(
     at_least: float = -math.inf,
     above: float = -math.inf,
     at_most: float = math.inf,
+    below: float = math.inf,
     whole: bool = False,
 ) -> None:
     """Refuse anything but a finite number (a whole one, if asked) inside the given range."""
@@ -47,11 +48,12 @@ def check_number(
             number = float(value)
         except OverflowError:  # an integer beyond all floats
             number = math.inf
-        if math.isfinite(number) and number >= at_least and number > above and number <= at_most:
+        if math.isfinite(number) and at_least <= number <= at_most and above < number < below:
             return
     limits = [f"at least {at_least:g}"] if at_least > -math.inf else []
     limits += [f"above {above:g}"] if above > -math.inf else []
     limits += [f"at most {at_most:g}"] if at_most < math.inf else []
+    limits += [f"below {below:g}"] if below < math.inf else []
     raise InputError(
         f"{field}={shown(value)}: give a {'whole' if whole else 'finite'} number"
         + (f" {' and '.join(limits)}" if limits else "")

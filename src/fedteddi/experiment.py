@@ -240,8 +240,12 @@ def reference(unlimited: Settings) -> Settings:
     return unlimited.changed(
         scenario__pooled=True,
         training__batch_size=unlimited.training.batch_size * unlimited.scenario.clients,
-        radio__gain_trace="",  # they are about N clients, and nothing is sent
+        radio__channel="shadowing",  # nothing is sent, and a channel of one's own may be about N clients
+        radio__channel_options={},
+        radio__gain_trace="",
         radio__compute_trace="",
+        server__aggregation="fedavg",  # there is one upload, and it is the model
+        server__aggregation_options={},
     )
 
 

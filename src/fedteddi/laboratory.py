@@ -82,10 +82,14 @@ class Laboratory:
 
     def _world(self, settings: Settings, clients: int) -> Environment:
         samples = settings.training.local_steps * settings.training.batch_size
-        key = (settings.radio, settings.seed, clients, samples)
+        key = (settings.radio.model_dump_json(), settings.seed, clients, samples)
         if key not in self._worlds:
-            self._worlds[key] = Environment.make(*key)
-        return self._worlds[key]
+            self._worlds[key] = Environment.make(settings.radio, settings.seed, clients, samples)
+        world = self._worlds[key]
+        # What is wrong with a channel is said before anything runs.
+        for frame in np.flatnonzero(settings.rounds):
+            world.channel_gain(int(frame), 1)
+        return world
 
     def _first_weights(self, settings: Settings) -> Tensor:
         """w_{0,0}: what the model is made with."""
@@ -124,7 +128,13 @@ class Laboratory:
         head = self.model.head
         rounds = [
             server_round(
-                run.state, run.settings, run.rule, run.world, self.model.bits, head.stop - head.start
+                run.state,
+                run.settings,
+                run.rule,
+                run.aggregation,
+                run.world,
+                self.model.bits,
+                head.stop - head.start,
             )
             for run in runs
         ]
@@ -172,7 +182,7 @@ class Laboratory:
             (run, {"frame": run.state.frame, "round": 0}) for run in runs if not run.over
         ]
         for run, _ in judged:
-            run.best_loss, run.best_weights = float("inf"), None
+            run.best_loss, run.best_weights, run.best_aggregation = float("inf"), None, None
         self._judge(judged)
         for run, record in judged:
             with run.failing():
@@ -204,6 +214,7 @@ class Laboratory:
             record["loss"] = loss
             if loss < run.best_loss:
                 run.best_loss, run.best_weights = loss, run.state.weights.clone()
+                run.best_aggregation = run.state.aggregation
 
     @staticmethod
     def _loss_samples(run: Run) -> np.ndarray:
@@ -255,7 +266,7 @@ class Laboratory:
             run.folder.append(record, timing)
 
     def _leave_frame_if_done(self, run: Run) -> None:
-        """After a frame's last round, the best model of the frame starts the next (w̃_l)."""
+        """After a frame's last round, the best model of the frame starts the next: w̃_l (docs/paper.md D12)."""
         if run.over or run.state.round < run.settings.rounds[run.state.frame]:
             return
         if run.state.frame == run.last_frame:
@@ -263,6 +274,7 @@ class Laboratory:
             return
         if run.best_weights is not None:
             run.state.weights, run.best_weights = run.best_weights, None
+            run.state.aggregation, run.best_aggregation = run.best_aggregation, None
         if (
             not run.state.current_mix
         ):  # a frame without rounds had no reports; what was held then is the past now

@@ -8,7 +8,16 @@ from typing import Literal, get_args
 import numpy as np
 
 Cause = Literal[
-    "positions", "channel", "delay", "arrival", "batches", "dropout", "scheduler", "estimates", "privacy"
+    "positions",
+    "channel",
+    "delay",
+    "arrival",
+    "batches",
+    "dropout",
+    "scheduler",
+    "estimates",
+    "privacy",
+    "fading",
 ]
 # A cause's place in this list is part of every key: append new ones at the end.
 _CAUSE_NUMBER = {cause: number for number, cause in enumerate(get_args(Cause))}

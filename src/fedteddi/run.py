@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fedteddi.aggregation import AGGREGATIONS, State, make_aggregation
 from fedteddi.errors import DivergedError, InputError
 from fedteddi.learning.models import MODELS
 from fedteddi.protocol.environment import Environment
@@ -20,6 +21,7 @@ from fedteddi.schedulers.registry import SCHEDULERS, make_scheduler
 from fedteddi.schedulers.schedule import checked_first_state
 from fedteddi.schedulers.trial import refuse_own_memory
 from fedteddi.settings import Settings
+from fedteddi.wireless.channels import CHANNELS, channel_name
 
 
 @dataclass(eq=False)
@@ -33,6 +35,7 @@ class Run:
     world: Environment
     folder: RunFolder | None = None
     best_weights: Tensor | None = None
+    best_aggregation: State = None  # what the aggregation rule remembered then
     best_loss: float = float("inf")
     records: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
@@ -44,10 +47,14 @@ class Run:
         if settings.scheduler not in SCHEDULERS.built_in():
             refuse_own_memory(self.rule, settings.scheduler, clients, len(self.state.class_norm))
         self.state.scheduler_state = checked_first_state(self.rule, clients)
+        server = settings.server
+        self.aggregation = make_aggregation(server.aggregation, **server.aggregation_options)
         # The run's own parts, by which --resume sees whether one has changed.
         self.plugins = source_checksums(
             [
                 (SCHEDULERS, settings.scheduler),
+                (CHANNELS, channel_name(settings.radio)),
+                (AGGREGATIONS, server.aggregation),
                 (REPLAYS, settings.scenario.replay),
                 (MODELS, settings.training.model),
             ]

@@ -89,10 +89,12 @@ class RadioSettings(Section):
     radius_m: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 250.0
     shadowing_std_db: NotNegative = 8.0
     shadowing: Literal["redrawn", "static"] = "redrawn"
+    channel: str = "shadowing"  # shadowing, rayleigh, trace, or your own as file.py:Class
+    channel_options: dict[str, Any] = {}
     seconds_per_sample: NotNegative = 0.5e-3
     samples_per_second: Positive = 2000.0
     compute_power_w: NotNegative = 1.0  # for the energy column only
-    gain_trace: str = ""  # CSV with frame, round, client, value
+    gain_trace: str = ""  # CSV with frame, round, client, value; implies channel = "trace"
     compute_trace: str = ""
 
 
@@ -118,8 +120,10 @@ class EvaluationSettings(Section):
 
 
 class ServerSettings(Section):
-    """How far the server trusts what clients say (docs/metrics.md)."""
+    """What the server does with uploads, and how far it trusts what clients say (docs/metrics.md)."""
 
+    aggregation: str = "fedavg"  # fedavg, fedavgm, or your own as file.py:Class
+    aggregation_options: dict[str, Any] = {}
     max_sample_share: Annotated[float, Field(gt=0, le=1)] = 1.0  # of one client in any average; 1 = no bound
 
 

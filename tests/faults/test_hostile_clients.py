@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fedteddi import make_scheduler
+from fedteddi.aggregation import FedAvg
 from fedteddi.errors import DivergedError
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
@@ -78,7 +79,7 @@ def play(
     state, chosen = state or new_state(), chosen or settings()
     world = Environment.make(chosen.radio, 0, 3, 60)
     rule = make_scheduler(scheduler) if scheduler else Everybody()
-    game = server_round(state, chosen, rule, world, model_bits=1000.0)
+    game = server_round(state, chosen, rule, FedAvg(), world, model_bits=1000.0)
     request = next(game)
     while True:
         try:

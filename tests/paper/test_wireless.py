@@ -11,7 +11,9 @@ from fedteddi import InputError, make_scheduler, minimum_bandwidth_hz, rate_bps
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.admission import OnNoFit, fitting_in_order
 from fedteddi.wireless.bandwidth import LN2, share_band_hz
-from fedteddi.wireless.cell import Cell, path_loss_db, positions_m
+from fedteddi.wireless.cell import positions_m, positions_of
+from fedteddi.wireless.channels import Draws, Shadowing
+from fedteddi.wireless.channels.shadowing import path_loss_db
 from fedteddi.wireless.computation import computation_delay_s
 from fedteddi.wireless.radio import Radio, watts_from_dbm
 
@@ -103,18 +105,15 @@ def test_path_loss() -> None:
 def test_shadowing_redrawn_or_static() -> None:
     """The gain in dB varies with σ = 8 dB around minus the path loss, from round to round or not at all."""
     where = np.full((20_000, 2), [100.0, 0.0])
-    redrawn, static = Cell(), Cell(shadowing="static")
-    db = 10 * np.log10(redrawn.channel_gain(where, 0, frame=1, round=1))
+    redrawn, static = Shadowing(), Shadowing(shadowing="static")
+    db = 10 * np.log10(redrawn.gains(where, Draws(0, 1, 1)))
     assert db.mean() == pytest.approx(-90.5, abs=0.2)
     assert db.std() == pytest.approx(8.0, abs=0.15)
-    again = 10 * np.log10(redrawn.channel_gain(where, 0, frame=1, round=2))
+    again = 10 * np.log10(redrawn.gains(where, Draws(0, 1, 2)))
     assert abs(np.corrcoef(db, again)[0, 1]) < 0.03
-    np.testing.assert_array_equal(
-        static.channel_gain(where, 0, frame=0, round=1), static.channel_gain(where, 0, frame=1, round=9)
-    )
-    assert not np.array_equal(
-        static.channel_gain(where, 0, frame=1, round=1), static.channel_gain(where, 1, frame=1, round=1)
-    )
+    fixed = static.gains(where, Draws(0, 1, 1))
+    np.testing.assert_array_equal(static.gains(where, Draws(0, 0, 9)), fixed)
+    assert not np.array_equal(static.gains(where, Draws(1, 1, 1)), fixed)
 
 
 def test_computation_delay_is_a_shifted_exponential() -> None:
@@ -145,10 +144,10 @@ def test_as_many_clients_fit_as_measured_before(
     """
     counts = []
     for seed in range(200):
-        where = Cell().positions_m(30, seed)
+        where = positions_of(seed, 30)
         for number in range(10):
             compute_s = computation_delay_s(30, local_steps * 32, keyed_rng(seed, "delay", round=number))
-            gain = Cell().channel_gain(where, seed, frame=0, round=number)
+            gain = Shadowing().gains(where, Draws(seed, 0, number))
             needed = Radio().needed_hz(gain, compute_s, deadline_s=deadline_s, model_bits=parameters * 32)
             order = keyed_rng(seed, "scheduler", round=number).permutation(30)
             counts.append(len(fitting_in_order(order, needed, 20e6, on_no_fit)))

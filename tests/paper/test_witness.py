@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedteddi.schedulers.admission import fitting_in_order
-from fedteddi.wireless.cell import path_loss_db
+from fedteddi.wireless.channels.shadowing import path_loss_db
 from fedteddi.wireless.radio import Radio
 
 CLIENTS, ROUNDS, SEED = 30, 2000, 42

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from fedteddi import make_scheduler
+from fedteddi.aggregation import FedAvg
+from fedteddi.aggregation.fedavg import weighted_sum
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round, spread_over_clients
-from fedteddi.protocol.vectors import weighted_sum
 from fedteddi.settings import Settings, parse_settings
 
 COUNTS = np.array([[30, 0], [10, 10], [0, 60]])  # D = 30, 20, 60
@@ -43,7 +44,7 @@ def play(
     scheduler: str = "random",
 ) -> tuple[RoundFacts, list[Request]]:
     world = Environment.make(chosen.radio, 0, 3, 60)
-    game = server_round(state, chosen, make_scheduler(scheduler), world, model_bits=1000.0)
+    game = server_round(state, chosen, make_scheduler(scheduler), FedAvg(), world, model_bits=1000.0)
     asked = [next(game)]
     while True:
         try:

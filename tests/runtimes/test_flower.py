@@ -546,3 +546,15 @@ def test_a_device_with_data_of_its_own() -> None:
 def test_an_unreadable_refusal_is_still_a_refusal() -> None:
     assert flower_server.refused(RecordDict({"refused": ConfigRecord()})) == "no reason that can be read"
     assert flower_server.refused(RecordDict()) is None
+
+
+def test_the_servers_memory_and_channel_are_the_servers(tmp_path: Path) -> None:
+    """Nodes know of neither: FedAvgM and fading on a fleet give what they give in a simulation."""
+    settings = patient(rounds=[2, 2], server__aggregation="fedavgm", radio__channel="rayleigh")
+    mine = play(MemoryGrid(settings, tmp_path), settings, say=lambda _: None, data=tiny_data())
+    theirs = simulate(settings, data=tiny_data())
+    plain = simulate(settings, data=tiny_data(), server__aggregation="fedavg")
+    losses = [[r["loss"] for r in record.records if "loss" in r] for record in (mine, theirs, plain)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert losses[2] != pytest.approx(losses[1], rel=1e-4)
+    assert [r.get("clients") for r in mine.records] == [r.get("clients") for r in theirs.records]

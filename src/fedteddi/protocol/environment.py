@@ -8,31 +8,32 @@ import numpy as np
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.traces import read_trace, traced
 from fedteddi.settings import RadioSettings
-from fedteddi.wireless.cell import Cell
+from fedteddi.wireless.cell import positions_of
+from fedteddi.wireless.channels import Channel, Draws, channel_name, checked_gains, make_channel
 from fedteddi.wireless.computation import computation_delay_s
 from fedteddi.wireless.radio import Radio
 
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """The simulated cell of one seed, or measured traces in its place. Knows nothing of schedulers."""
+    """The channel and the clients' speed of one seed, modelled or measured. Knows nothing of schedulers."""
 
     settings: RadioSettings
     seed: int
     samples_per_round: int  # τ·b
     where_m: np.ndarray  # [N, 2]
-    gain_trace: dict[int, np.ndarray]
+    channel: Channel
     compute_trace: dict[int, np.ndarray]
 
     @classmethod
     def make(cls, settings: RadioSettings, seed: int, clients: int, samples_per_round: int) -> "Environment":
-        """Place the clients of this seed and read the traces, if there are any."""
+        """Place the clients of this seed, make their channel and read the trace of their speed, if there is one."""
         return cls(
             settings,
             seed,
             samples_per_round,
-            _cell(settings).positions_m(clients, seed),
-            read_trace(settings.gain_trace, clients) if settings.gain_trace else {},
+            positions_of(seed, clients, settings.radius_m),
+            make_channel(settings),
             read_trace(settings.compute_trace, clients) if settings.compute_trace else {},
         )
 
@@ -55,9 +56,8 @@ class Environment:
         return _needed_hz(self, *given, model_bits)
 
     def _channel_gain(self, frame: int, round: int) -> np.ndarray:
-        if self.gain_trace:
-            return traced(self.gain_trace, self.settings.gain_trace, frame, round)
-        return _cell(self.settings).channel_gain(self.where_m, self.seed, frame=frame, round=round)
+        draws = Draws(self.seed, frame, round)
+        return checked_gains(self.channel, channel_name(self.settings), self.where_m, draws)
 
     def _compute_s(self, frame: int, round: int) -> np.ndarray:
         if self.compute_trace:
@@ -74,7 +74,7 @@ class Environment:
 # Runs of one seed and deadline share a world, and so all of this, whatever their scheduler.
 @lru_cache(maxsize=256)
 def _in_round(world: Environment, frame: int, round: int) -> tuple[np.ndarray, np.ndarray]:
-    return _read_only(world._channel_gain(frame, round)), _read_only(world._compute_s(frame, round))
+    return world._channel_gain(frame, round), _read_only(world._compute_s(frame, round))
 
 
 @lru_cache(maxsize=256)
@@ -93,11 +93,3 @@ def _read_only(values: np.ndarray) -> np.ndarray:
     view = values.view()
     view.flags.writeable = False
     return view
-
-
-def _cell(settings: RadioSettings) -> Cell:
-    return Cell(
-        radius_m=settings.radius_m,
-        shadowing_std_db=settings.shadowing_std_db,
-        shadowing=settings.shadowing,
-    )

@@ -7,7 +7,8 @@ from fedteddi.heterogeneity.mixes import class_mix
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.paper_cifar10 import batch_counts, paper_cifar10_counts
 from fedteddi.schedulers.view import RoundView
-from fedteddi.wireless.cell import Cell
+from fedteddi.wireless.cell import positions_of
+from fedteddi.wireless.channels import Draws, Shadowing
 from fedteddi.wireless.computation import computation_delay_s
 from fedteddi.wireless.radio import Radio
 
@@ -28,8 +29,7 @@ def example_round(
     check_number("deadline_s", deadline_s, above=0)
     before, after = paper_cifar10_counts(keyed_rng(seed, "arrival"))
     clients = len(after)
-    where_m = Cell().positions_m(clients, seed)
-    gain = Cell().channel_gain(where_m, seed, frame=1, round=round)
+    gain = Shadowing().gains(positions_of(seed, clients), Draws(seed, 1, round))
     compute_s = computation_delay_s(
         clients, LOCAL_STEPS * BATCH_SIZE, keyed_rng(seed, "delay", frame=1, round=round)
     )

@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-# A model as one vector; numpy and torch both do, because averaging needs only × and +.
-Vector = Any
+from fedteddi.aggregation import Vector
 
 # Answers "class_gradients" in place of every client that was asked.
 ALL_CLIENTS = -1

@@ -8,17 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from fedteddi.aggregation import Aggregation, Received, State, Vector
 from fedteddi.errors import DivergedError
 from fedteddi.heterogeneity.estimates import estimate_class_norm, pooled_gradient_std
+from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
 from fedteddi.protocol.answer import finish_s
 from fedteddi.protocol.checks import Failures, Heard, Refused, heard_reports
 from fedteddi.protocol.environment import Environment
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request, Vector
-from fedteddi.protocol.vectors import NotFiniteError, average, pooled_norms, sound_gradients, sound_uploads
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
+from fedteddi.protocol.vectors import (
+    NotFiniteError,
+    aggregated,
+    drop_not_finite,
+    pooled_norms,
+    sound_gradients,
+    sound_uploads,
+)
 from fedteddi.randomness import keyed_rng
-from fedteddi.schedulers.memory import State
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.schedule import AnyScheduler, Schedule, checked_choice
 from fedteddi.schedulers.search.rule import SearchingRule
@@ -46,6 +54,7 @@ class ServerState:
     frame: int = 0
     round: int = 0  # rounds done in this frame
     rounds_done: int = 0  # in all frames: the learning rate never resets
+    aggregation: State = None  # what the aggregation rule remembers; None: nothing yet
     # Who sent numbers that are not finite since the model last changed, in phases without one sound answer.
     not_finite: frozenset[int] = frozenset()
     scheduler_state: State = None  # what a rule with memory carries from round to round
@@ -85,11 +94,12 @@ def server_round(
     state: ServerState,
     settings: Settings,
     rule: AnyScheduler,
+    aggregation: Aggregation,
     world: Environment,
     model_bits: float,
     head_size: int | None = None,
 ) -> Generator[Request, Answers, RoundFacts]:
-    """Run one round: everybody trains and reports, the rule picks, the scheduled upload, the server averages.
+    """Run one round: everybody trains and reports, the rule picks, the scheduled upload, the server aggregates.
 
     Every answer is checked before it is used; a client whose answer is unfit is left out, and the round goes on.
     If training itself leaves the finite numbers (docs/metrics.md says how that is told from one broken client) it
@@ -98,7 +108,7 @@ def server_round(
     """
     before = dataclasses.replace(state, times_scheduled=state.times_scheduled.copy())
     try:
-        return (yield from _round(state, settings, rule, world, model_bits, head_size))
+        return (yield from _round(state, settings, rule, aggregation, world, model_bits, head_size))
     except BaseException as error:
         frame, number = state.frame, state.round
         for part in dataclasses.fields(state):
@@ -106,7 +116,7 @@ def server_round(
         if not isinstance(error, NotFiniteError):
             raise
         raise DivergedError(
-            f"training diverged in frame {frame}, round {number}:"
+            f"{str(error) or 'training diverged'} in frame {frame}, round {number}:"
             f" lower training.learning_rate={settings.training.learning_rate:g}",
             frame,
             number,
@@ -117,6 +127,7 @@ def _round(
     state: ServerState,
     settings: Settings,
     rule: AnyScheduler,
+    aggregation: Aggregation,
     world: Environment,
     model_bits: float,
     head_size: int | None,
@@ -158,12 +169,15 @@ def _round(
     if heard is not None and scheduled:
         answers = yield _ask("upload", state, scheduled, learning_rate=rate)
         arrived, refused = sound_uploads(answers, scheduled, state.weights)
-        held = dict(zip(heard.clients, heard.num_samples, strict=True))
-        model = average(arrived, held, settings.server.max_sample_share, refused)
+        drop_not_finite(arrived, refused)
         failures.note(answers.failed, refused)
         _check_not_diverged(state, refused, anybody=bool(arrived))
         if arrived:
-            state.weights, state.not_finite = model, frozenset()
+            received = _received(state, settings, heard, arrived)
+            state.weights, state.aggregation = aggregated(
+                aggregation, settings.server.aggregation, received, state.aggregation
+            )
+            state.not_finite = frozenset()
             state.times_scheduled[list(arrived)] += 1
 
     # Re-estimate L̂^(c) at w_k.
@@ -234,6 +248,19 @@ def round_view(
         deadline_s=settings.radio.deadline_s,
         model_bits=model_bits,
         client_id=np.array(members),
+    )
+
+
+def _received(state: ServerState, settings: Settings, heard: Heard, arrived: dict[int, Vector]) -> Received:
+    clients = np.array(list(arrived))
+    held = heard.num_samples[np.searchsorted(heard.clients, clients)]
+    return Received(
+        frame=state.frame,
+        round=state.round,
+        model=state.weights,
+        uploads=tuple(arrived.values()),
+        shares=sample_shares(bounded_counts(held, settings.server.max_sample_share)),
+        client_id=clients,
     )
 
 

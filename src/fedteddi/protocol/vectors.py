@@ -1,4 +1,4 @@
-"""Models and gradients as vectors of any library (numpy, torch): are they fit for use, and what is their average?"""
+"""Models and gradients as vectors of any library (numpy, torch): are they fit for use, and what becomes of them?"""
 
 import math
 from collections import Counter
@@ -7,28 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.heterogeneity.mixes import sample_shares
-from fedteddi.heterogeneity.sharing import bounded_counts
+from fedteddi.aggregation import Aggregation, FedAvg, Received, State, Vector
+from fedteddi.aggregation.rule import asked, model_fault, state_fault
+from fedteddi.errors import InputError
 from fedteddi.protocol.checks import Refused, Unfit, number_row, whole_counts
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Vector
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms
+from fedteddi.registry import guarded
 
 
 class NotFiniteError(Exception):
-    """A number that training made is infinite, or no number, and nobody in particular is to blame."""
+    """A number that training made is infinite, or no number, and no client in particular is to blame.
+
+    Its text, if there is one, says what made it.
+    """
 
 
-def weighted_sum(vectors: list[Vector], shares: np.ndarray) -> Vector:
-    """Return Σ α_n w_n."""
-    total = vectors[0] * float(shares[0])
-    for vector, share in zip(vectors[1:], shares[1:], strict=True):
-        total = total + vector * float(share)
-    return total
+def finite(*vectors: Vector) -> bool:
+    """Tell whether all numbers of all vectors are finite; on a GPU, one wait.
 
-
-def finite(vector: Vector) -> bool:
-    """0 times a number is 0 unless it is infinite or no number; so this works for any kind of vector."""
+    0 times a number is 0 unless it is infinite or no number; so this works for any kind of vector.
+    """
     with np.errstate(invalid="ignore"):
-        return math.isfinite(float((vector * 0).sum()))
+        return math.isfinite(float(sum((vector * 0).sum() for vector in vectors)))
 
 
 def sound_uploads(
@@ -48,33 +48,30 @@ def sound_uploads(
     return found, refused
 
 
-def average(
-    uploads: dict[int, Vector], num_samples: Mapping[int, int], largest_share: float, refused: Refused
-) -> Vector | None:
-    """Return Σ α_n w_n over the uploads, less those that are not finite: they go to `refused`, and out of `uploads`.
-
-    One look at the average settles the usual case, because a share is never 0: on a GPU, one wait a round.
-    """
-    model = _mean(uploads, num_samples, largest_share)
-    if model is None or finite(model):
-        return model
+def drop_not_finite(uploads: dict[int, Vector], refused: Refused) -> None:
+    """Move uploads that are not finite to `refused`."""
+    if finite(*uploads.values()):
+        return
     for client in [client for client, upload in uploads.items() if not finite(upload)]:
         refused.add(client, Unfit("upload holds numbers that are not finite", not_finite=True))
         del uploads[client]
-    model = _mean(uploads, num_samples, largest_share)
-    if model is not None and not finite(model):
-        raise NotFiniteError
-    return model
 
 
-def _mean(
-    uploads: Mapping[int, Vector], num_samples: Mapping[int, int], largest_share: float
-) -> Vector | None:
-    if not uploads:
-        return None
-    held = bounded_counts(np.array([num_samples[client] for client in uploads]), largest_share)
-    with np.errstate(invalid="ignore", over="ignore"):  # looked at afterwards
-        return weighted_sum(list(uploads.values()), sample_shares(held))
+def aggregated(rule: Aggregation, name: str, received: Received, state: State) -> tuple[Vector, State]:
+    """Return w_k and the rule's next state; whatever a foreign rule does wrong becomes one sentence."""
+    label = f"server.aggregation={name}"
+    with guarded(label), np.errstate(invalid="ignore", over="ignore"):  # looked at afterwards
+        model, after = asked(rule, received, state)
+    fault, remedy = model_fault(model, received.model), "return a vector like received.model"
+    if not fault and (fault := state_fault(after, received.model)):
+        fault, remedy = f"{fault} in its state", "use vectors, plain numbers, text, lists and dicts"
+    if fault:
+        raise InputError(f"{label} returned {fault}: {remedy}; try 'fedteddi check' on it")
+    if not finite(model):
+        raise NotFiniteError(
+            "" if isinstance(rule, FedAvg) else f"{label} returned a model that is not finite"
+        )
+    return model, after
 
 
 def sound_gradients(

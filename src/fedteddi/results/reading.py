@@ -60,6 +60,7 @@ def _without_variant(settings: Settings, first: Settings) -> Settings:
             training__batch_size=settings.training.batch_size // settings.scenario.clients,
         )
     radio = first.radio if settings.name in REFERENCES else settings.radio
+    server = first.server if settings.name in REFERENCES else settings.server
     return settings.changed(
         name="",
         scheduler="",
@@ -67,6 +68,10 @@ def _without_variant(settings: Settings, first: Settings) -> Settings:
         seed=0,
         radio__deadline_s=1.0,
         radio__total_hz=radio.total_hz,
+        radio__channel=radio.channel,
+        radio__channel_options=radio.channel_options,
         radio__gain_trace=radio.gain_trace,
         radio__compute_trace=radio.compute_trace,
+        server__aggregation=server.aggregation,
+        server__aggregation_options=server.aggregation_options,
     )

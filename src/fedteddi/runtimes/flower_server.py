@@ -14,8 +14,9 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from fedteddi.aggregation import Vector
 from fedteddi.errors import InputError
-from fedteddi.protocol.messages import Answers, ClassGradients, Request, Vector
+from fedteddi.protocol.messages import Answers, ClassGradients, Request
 from fedteddi.runtimes.flower_post import POLL_S, Post
 from fedteddi.runtimes.flower_records import (
     CLASS_GRADIENTS,

@@ -1,0 +1,35 @@
+"""Aggregation rules, one per file: uploads, shares and the server's state in, model and state out."""
+
+from typing import Any, cast
+
+from fedteddi.aggregation.fedavg import FedAvg
+from fedteddi.aggregation.fedavgm import FedAvgM
+from fedteddi.aggregation.rule import Aggregation, Received, State, Vector
+from fedteddi.errors import InputError
+from fedteddi.registry import Kind, make
+
+__all__ = [
+    "AGGREGATIONS",
+    "Aggregation",
+    "FedAvg",
+    "FedAvgM",
+    "Received",
+    "State",
+    "Vector",
+    "make_aggregation",
+]
+
+BUILT_IN: dict[str, type[Any]] = {"fedavg": FedAvg, "fedavgm": FedAvgM}
+
+
+def _check(given: Any, name: str) -> None:
+    if not callable(getattr(given, "aggregate", None)):
+        raise InputError(f"{name} is not an aggregation: it must be a class with aggregate(self, received)")
+
+
+AGGREGATIONS = Kind(name="aggregations", one="aggregation", built_in=lambda: BUILT_IN, check=_check)
+
+
+def make_aggregation(name: str, **options: Any) -> Aggregation:
+    """Make a rule by name with its options, such as `make_aggregation("fedavgm", server_momentum=0.5)`."""
+    return cast(Aggregation, make(AGGREGATIONS, name, **options))

@@ -1,0 +1,156 @@
+"""The invariants of every aggregation rule, as functions: `fedteddi check` and our tests ask the same questions."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fedteddi.aggregation.rule import (
+    Aggregation,
+    Received,
+    State,
+    Vector,
+    asked,
+    model_fault,
+    remembers,
+    state_fault,
+)
+from fedteddi.registry import fault_place
+
+Game = list[Received]  # rounds, one after the other
+Make = Callable[[np.ndarray], Vector]  # a vector of the library that is to be tried
+# Sums in another order round differently; float32 keeps seven digits.
+ROUNDING = 1e-4
+
+
+def answers(rule: Aggregation, game: Game) -> list[str]:
+    """Every round gives a model like the one before, finite, and a state that a checkpoint can keep."""
+    state: State = None
+    for received in game:
+        model, state = asked(rule, received, state)
+        fault = model_fault(model, received.model) or state_fault(state, received.model)
+        if not fault and not np.isfinite(_numbers(model)).all():
+            fault = "numbers that are not finite"
+        if fault:
+            return [f"returned {fault}"]
+    return []
+
+
+def repeats_itself(rule: Aggregation, game: Game) -> list[str]:
+    """The same uploads and the same state give the same model."""
+    state: State = None
+    for received in game:
+        (first, after), (second, _) = asked(rule, received, state), asked(rule, received, state)
+        if not _same(first, second):
+            return [
+                f"gave another model when asked again (round {received.round}): use no chance, and no memory but the"
+                " state"
+            ]
+        state = after
+    return []
+
+
+def leaves_its_input(rule: Aggregation, game: Game) -> list[str]:
+    """The model, the uploads, the shares and the state are not changed: others still use them."""
+    state = rule.initial_state(game[0].model) if remembers(rule) else None  # type: ignore[attr-defined]
+    for received in game:
+        before = copy.deepcopy((received.model, received.uploads, received.shares, state))
+        _, after = asked(rule, received, state)
+        if not _same(before, (received.model, received.uploads, received.shares, state)):
+            return [f"changed what it was given (round {received.round}): make new vectors instead"]
+        state = after
+    return []
+
+
+def remembers_in_its_state(rule: Aggregation, game: Game) -> list[str]:
+    """A rule that is made anew in every round goes on as the old one would: a resumed run does just that."""
+    whole, state, resumed_state = copy.deepcopy(rule), None, None
+    for received in game:
+        model, state = asked(whole, received, state)
+        resumed, resumed_state = asked(copy.deepcopy(rule), received, copy.deepcopy(resumed_state))
+        if not _same(model, resumed):
+            return [
+                f"gave another model after a fresh start (round {received.round}): keep all memory in the state"
+            ]
+    return []
+
+
+def ignores_order(rule: Aggregation, game: Game) -> list[str]:
+    """The order of the uploads does not matter, up to rounding."""
+    for received in game:
+        order = np.random.default_rng(received.round).permutation(len(received.uploads))
+        shuffled = dataclasses.replace(
+            received,
+            uploads=tuple(received.uploads[place] for place in order),
+            shares=received.shares[order],
+            client_id=received.client_id[order],
+        )
+        one, other = (_numbers(asked(copy.deepcopy(rule), r, None)[0]) for r in (received, shuffled))
+        if np.abs(one - other).max() > ROUNDING * np.abs(one).max():
+            return [f"gave another model for uploads in another order (round {received.round})"]
+    return []
+
+
+ANSWERS = "a model and a state that can be used"
+LAWS: dict[str, Callable[[Aggregation, Game], list[str]]] = {
+    ANSWERS: answers,
+    "same uploads, same model": repeats_itself,
+    "leaves its input as it was": leaves_its_input,
+    "all memory is in the state": remembers_in_its_state,
+    "order of uploads does not matter": ignores_order,
+}
+
+
+def check_aggregation(rule: Aggregation, vector: Make = np.asarray, games: int = 10) -> dict[str, str]:
+    """Try every invariant on random rounds; return the first fault of each one that is broken, by its name.
+
+    `vector` makes the vectors: a simulation has torch's, so a rule that needs them is tried with `torch.tensor`.
+    """
+    broken: dict[str, str] = {}
+    for game in law_games(games, vector):
+        for name, law in LAWS.items():
+            try:
+                with np.errstate(all="ignore"):
+                    faults = law(copy.deepcopy(rule), copy.deepcopy(game))
+            except (Exception, SystemExit) as error:
+                name, faults = ANSWERS, [f"raised {type(error).__name__}: {error}{fault_place(error)}"]
+            if faults:
+                broken.setdefault(name, faults[0])
+    return {name: broken[name] for name in LAWS if name in broken}
+
+
+def law_games(count: int, vector: Make = np.asarray) -> Iterator[Game]:
+    """Yield runs of six rounds: models of 1 to 40 numbers, 1 to 9 uploads of very unequal shares."""
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        size = (1, 2, 40)[seed % 3]
+        model, game = rng.normal(size=size).astype(np.float32), []
+        for number in range(1, 7):
+            clients = 1 if (seed + number) % 4 == 0 else int(rng.integers(2, 10))
+            uploads = (model + rng.normal(scale=0.1, size=(clients, size))).astype(np.float32)
+            game.append(
+                Received(
+                    frame=1,
+                    round=number,
+                    model=vector(model),
+                    uploads=tuple(vector(upload) for upload in uploads),
+                    shares=rng.dirichlet(np.full(clients, 0.7)) * 0.99 + 0.01 / clients,
+                    client_id=rng.permutation(20)[:clients],
+                )
+            )
+            model = uploads.mean(axis=0)
+        yield game
+
+
+def _numbers(vector: Vector) -> np.ndarray:
+    return np.asarray(vector, dtype=np.float64)
+
+
+def _same(one: object, other: object) -> bool:
+    """Compare values of any depth to the bit."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(np.array_equal(np.asarray(one), np.asarray(other)))

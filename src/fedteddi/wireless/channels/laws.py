@@ -1,0 +1,83 @@
+"""The invariants of every channel model, as functions: `fedteddi check` and our tests ask the same questions."""
+
+import copy
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fedteddi.registry import fault_place
+from fedteddi.wireless.cell import positions_of
+from fedteddi.wireless.channels.channel import Channel, Draws, gain_fault
+
+Rounds = list[tuple[np.ndarray, Draws]]  # positions [N, 2] and the key, of each round
+
+
+def answers(channel: Channel, rounds: Rounds) -> list[str]:
+    """Every round has a gain for every client, finite and not negative."""
+    for positions_m, draws in rounds:
+        fault = gain_fault(channel.gains(positions_m, draws), len(positions_m))
+        if fault:
+            return [f"returned {fault} ({_said(draws)})"]
+    return []
+
+
+def repeats_itself(channel: Channel, rounds: Rounds) -> list[str]:
+    """The same seed, frame and round give the same gains."""
+    for positions_m, draws in rounds:
+        first, second = channel.gains(positions_m, draws), channel.gains(positions_m, draws)
+        if not np.array_equal(first, second):
+            return [f"gave other gains when asked again ({_said(draws)}): draw from the given draws only"]
+    return []
+
+
+def ignores_order(channel: Channel, rounds: Rounds) -> list[str]:
+    """A round's gains do not depend on which rounds were asked for before: a resumed run asks for fewer."""
+    forwards, backwards = copy.deepcopy(channel), copy.deepcopy(channel)
+    first = [forwards.gains(*asked) for asked in rounds]
+    second = [backwards.gains(*asked) for asked in reversed(rounds)]
+    for (_, draws), one, other in zip(rounds, first, reversed(second), strict=True):
+        if not np.array_equal(one, other):
+            return [f"gave other gains after other rounds ({_said(draws)}): keep no memory in the channel"]
+    return []
+
+
+ANSWERS = "a gain for every client"
+LAWS: dict[str, Callable[[Channel, Rounds], list[str]]] = {
+    ANSWERS: answers,
+    "same key, same gains": repeats_itself,
+    "no memory of other rounds": ignores_order,
+}
+
+
+def check_channel(
+    channel: Channel, clients: Sequence[int] = (1, 2, 30), frames: Sequence[int] = (0, 1, 2)
+) -> dict[str, str]:
+    """Try every invariant; return the first fault of each one that is broken, by its name.
+
+    A channel about certain clients or frames (a trace) is asked for these only.
+    """
+    rounds = law_rounds(clients, frames)
+    broken: dict[str, str] = {}
+    for name, law in LAWS.items():
+        try:
+            faults = law(copy.deepcopy(channel), rounds)
+        except (Exception, SystemExit) as error:
+            name, faults = ANSWERS, [f"raised {type(error).__name__}: {error}{fault_place(error)}"]
+        if faults:
+            broken.setdefault(name, faults[0])
+    return broken
+
+
+def law_rounds(clients: Sequence[int], frames: Sequence[int]) -> Rounds:
+    """Return rounds of two seeds in a cell of 250 m, for each number of clients and frame."""
+    return [
+        (positions_of(seed, count), Draws(seed, frame, number))
+        for count in clients
+        for seed in (0, 1)
+        for frame in frames
+        for number in (1, 2, 7)
+    ]
+
+
+def _said(draws: Draws) -> str:
+    return f"seed {draws.seed}, frame {draws.frame}, round {draws.round}"

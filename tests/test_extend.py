@@ -1,0 +1,75 @@
+"""docs/extend.md as printed: its parts of one's own keep the laws, run, resume and compare."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedteddi import simulate
+from fedteddi.aggregation import make_aggregation
+from fedteddi.aggregation.laws import check_aggregation
+from fedteddi.settings import override
+from fedteddi.wireless.cell import positions_of
+from fedteddi.wireless.channels import CHANNELS, Draws
+from fedteddi.wireless.channels.laws import check_channel
+from small_world import tiny_data, tiny_settings
+
+PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
+
+
+def printed(heading: str, folder: Path) -> Path:
+    """Write the example of a section into the file that its text names."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    (name,), (source,) = (
+        re.findall(r"^`(\w+\.py)`", section, re.M),
+        re.findall(r"```python\n(.*?)```", section, re.S),
+    )
+    lines = [line for line in source.splitlines() if line.strip()]
+    assert len(lines) <= 15
+    (folder / name).write_text(source)
+    return folder / name
+
+
+def words(heading: str) -> list[str]:
+    """The --set words of the section's command that names a file."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    (command,) = [
+        line for line in section.splitlines() if line.startswith("    fedteddi run") and ".py:" in line
+    ]
+    return re.findall(r"--set (\S+)", command)
+
+
+@pytest.mark.parametrize("heading", ["A channel", "An aggregation"])
+def test_the_examples_run_as_printed_and_resume(
+    heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed(heading, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    settings = override(tiny_settings(rounds=[2, 2, 0]), words(heading))
+    whole = simulate(settings, data=tiny_data(), out="whole")
+    assert whole.finished
+    assert any(r["clients"] for r in whole.records if r["round"])
+    stopped = simulate(settings, data=tiny_data(), out="parts", time_limit_s=0.0)
+    assert not stopped.finished
+    resumed = simulate(settings, data=tiny_data(), out="parts", resume=True)
+    assert resumed.records == whole.records
+    assert whole.records != simulate(tiny_settings(rounds=[2, 2, 0]), data=tiny_data()).records
+
+
+def test_the_channel_of_the_page(tmp_path: Path) -> None:
+    """Nakagami-m power is Gamma(m, 1/m): mean 1, variance 1/m. At 100 m the path loss is 90.5 dB."""
+    kind: Any = find(CHANNELS, f"{printed('A channel', tmp_path)}:Nakagami").value
+    assert check_channel(kind()) == {}
+    assert kind(m=4.0).gains(positions_of(0, 5), Draws(0, 1, 1)).shape == (5,)
+    power = kind(m=4.0).gains(np.full((20_000, 2), [100.0, 0.0]), Draws(0, 1, 1)) * 10**9.05
+    assert power.mean() == pytest.approx(1.0, abs=5 * 0.5 / np.sqrt(20_000))
+    assert power.var() == pytest.approx(0.25, abs=0.02)
+
+
+def test_the_aggregation_of_the_page(tmp_path: Path) -> None:
+    rule = make_aggregation(f"{printed('An aggregation', tmp_path)}:FedAdam", rate=0.02)
+    assert check_aggregation(rule) == {}
+    assert check_aggregation(rule, torch.tensor) == {}
