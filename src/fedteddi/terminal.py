@@ -24,7 +24,7 @@ from rich.table import Column, Table
 
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.protocol.answer import Answer
-from fedteddi.registry import option_defaults
+from fedteddi.registry import first_line, option_defaults
 from fedteddi.scenario.plan import Plan
 from fedteddi.schedulers.laws import LAWS, Broken
 from fedteddi.schedulers.references import BANDWIDTH, Reference
@@ -72,7 +72,7 @@ def print_schedulers(rules: dict[str, type[Scheduler]]) -> None:
     for name, rule in rules.items():
         out.print(f"[bold]{escape(name)}[/]")
         table = Table.grid(padding=(0, 1))
-        table.add_row("  rule   ", escape(_first_line(rule)))
+        table.add_row("  rule   ", escape(first_line(rule)))
         if reference := _reference(rule).short:
             table.add_row("  from   ", escape(reference))
         if needs := getattr(rule, "needs", ()):
@@ -275,10 +275,6 @@ def _choices(kind: Any, default: object) -> str:
     if get_origin(kind) is Literal:
         return "|".join([str(default), *(c for c in get_args(kind) if c != default)])
     return str(default)
-
-
-def _first_line(rule: type) -> str:
-    return (rule.__doc__ or "").strip().split("\n")[0]
 
 
 def _reference(rule: type) -> Reference:

@@ -252,7 +252,20 @@ def test_a_trial_lets_memory_show() -> None:
     assert all(view.loss is not None and view.update_norm is None for view in seen)
 
 
+class Anchored:
+    """Begins with the client of the round it saw first: used once, it plays the same rounds alike ever after."""
+
+    name = "anchored"
+    first: int | None = None
+
+    def select(self, view: RoundView, rng: np.random.Generator) -> Schedule:  # noqa: ARG002
+        self.first = view.round if self.first is None else self.first
+        return fill_band(view, np.roll(view.schedulable, self.first))
+
+
 def test_resuming_is_tried_with_a_fresh_rule() -> None:
+    anchored = resume_fault(Anchored(), trial_rounds(6, 3))
+    assert anchored is not None
     assert resume_fault(Honest(), trial_rounds(6, 3)) is None
     assert own_memory(Honest(), trial_rounds(6, 3)) is None
     fault = resume_fault(InSelf(), trial_rounds(6, 3))
