@@ -4,9 +4,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -60,25 +58,6 @@ def option_defaults(kind: Callable[..., Any]) -> dict[str, object] | None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return {p.name: p.default for p in parameters}
-
-
-@contextmanager
-def guarded(part: str) -> Iterator[None]:
-    """Turn whatever foreign code raises, sys.exit included, into one sentence about this part."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(
-            f"{part} raised {type(error).__name__}: {error}{fault_place(error)}; try 'fedteddi check' on it"
-        ) from error
-
-
-def fault_place(error: BaseException) -> str:
-    """Return " (file, line n)" where an error was raised, for messages."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _module_from_file(name: str, file: str) -> ModuleType:

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from fedteddi.aggregation import State, make_aggregation
+from fedteddi.aggregation import AGGREGATIONS, State, make_aggregation
+from fedteddi.aggregation.laws import refuse_own_memory
 from fedteddi.errors import DivergedError, InputError
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.server import ServerState
@@ -39,6 +40,8 @@ class Run:
         self.rule = make_scheduler(self.settings.scheduler, **self.settings.scheduler_options)
         server = self.settings.server
         self.aggregation = make_aggregation(server.aggregation, **server.aggregation_options)
+        if server.aggregation not in AGGREGATIONS:
+            refuse_own_memory(self.aggregation, server.aggregation, self.state.weights)
 
     @property
     def over(self) -> bool:

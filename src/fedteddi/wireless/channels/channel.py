@@ -5,8 +5,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedteddi.errors import InputError
-from fedteddi.plugins import guarded
+from fedteddi.errors import InputError, guarded
 from fedteddi.randomness import keyed_rng
 
 ChannelCause = Literal["channel", "fading"]
