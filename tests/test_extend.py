@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from fedteddi import simulate
+from fedteddi import check_aggregation, check_channel, simulate
 from fedteddi.aggregation import make_aggregation
-from fedteddi.aggregation.laws import check_aggregation
+from fedteddi.registry import find
 from fedteddi.settings import override
 from fedteddi.wireless.cell import positions_of
 from fedteddi.wireless.channels import CHANNELS, Draws
-from fedteddi.wireless.channels.laws import check_channel
 from small_world import tiny_data, tiny_settings
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")

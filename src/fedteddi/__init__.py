@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fedteddi.aggregation.laws import check_aggregation
 from fedteddi.errors import InputError
 from fedteddi.heterogeneity.divergence import collective_divergence
 from fedteddi.heterogeneity.drift import temporal_drift
@@ -16,6 +17,8 @@ from fedteddi.schedulers.registry import make_scheduler, scheduler_names
 from fedteddi.schedulers.schedule import Schedule, Scheduler, SchedulerWithMemory
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.bandwidth import minimum_bandwidth_hz, rate_bps
+from fedteddi.wireless.channels import Shadowing
+from fedteddi.wireless.channels.laws import check_channel
 
 __version__ = "0.1.0"
 
@@ -44,6 +47,9 @@ __all__ = [
     "Scheduler",
     "SchedulerWithMemory",
     "Settings",
+    "Shadowing",
+    "check_aggregation",
+    "check_channel",
     "check_scheduler",
     "collective_divergence",
     "compare",

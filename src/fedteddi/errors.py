@@ -3,7 +3,10 @@
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -64,3 +67,22 @@ def shown(value: object) -> str:
     """Return a value as it should appear in a message: short, and numpy's numbers as plain ones."""
     text = repr(value.item() if isinstance(value, numbers.Number) and hasattr(value, "item") else value)
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+@contextmanager
+def guarded(part: str) -> Iterator[None]:
+    """Turn whatever foreign code raises, sys.exit included, into one sentence about this part."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"{part} raised {type(error).__name__}: {error}{fault_place(error)}; try 'fedteddi check' on it"
+        ) from error
+
+
+def fault_place(error: BaseException) -> str:
+    """Return " (file, line n)" where an error was raised, for messages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

@@ -84,12 +84,10 @@ class Laboratory:
         samples = settings.training.local_steps * settings.training.batch_size
         key = (settings.radio.model_dump_json(), settings.seed, clients, samples)
         if key not in self._worlds:
-            self._worlds[key] = Environment.make(settings.radio, settings.seed, clients, samples)
-        world = self._worlds[key]
-        # What is wrong with a channel is said before anything runs.
-        for frame in np.flatnonzero(settings.rounds):
-            world.channel_gain(int(frame), 1)
-        return world
+            world = Environment.make(settings.radio, settings.seed, clients, samples)
+            world.try_out(np.flatnonzero(settings.rounds).tolist())
+            self._worlds[key] = world
+        return self._worlds[key]
 
     def _first_weights(self, settings: Settings) -> Tensor:
         """w_{0,0}: what the model is made with."""

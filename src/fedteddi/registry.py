@@ -7,7 +7,6 @@ import inspect
 import os
 import sys
 import tomllib
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -167,25 +166,6 @@ def one_sentence(what: str) -> Iterator[None]:
         ) from error
     except Exception as error:
         raise InputError(f"{what}: {type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def guarded(part: str) -> Iterator[None]:
-    """Turn whatever a part raises while it is used, sys.exit included, into one sentence with file and line."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(
-            f"{part} raised {type(error).__name__}: {error}{fault_place(error)}; try 'fedteddi check' on it"
-        ) from error
-
-
-def fault_place(error: BaseException) -> str:
-    """Return " (file, line n)" where an error was raised, for messages."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def read_value(text: str) -> Any:

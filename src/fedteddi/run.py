@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from fedteddi.aggregation import AGGREGATIONS, State, make_aggregation
+from fedteddi.aggregation.laws import refuse_own_memory as refuse_memory_of_aggregation
 from fedteddi.errors import DivergedError, InputError
 from fedteddi.learning.models import MODELS
 from fedteddi.protocol.environment import Environment
@@ -49,6 +50,8 @@ class Run:
         self.state.scheduler_state = checked_first_state(self.rule, clients)
         server = settings.server
         self.aggregation = make_aggregation(server.aggregation, **server.aggregation_options)
+        if server.aggregation not in AGGREGATIONS.built_in():
+            refuse_memory_of_aggregation(self.aggregation, server.aggregation, self.state.weights)
         # The run's own parts, by which --resume sees whether one has changed.
         self.plugins = source_checksums(
             [

@@ -355,6 +355,20 @@ class Hoarding:
     def aggregate(self, received, state):
         return received.model * 1, [*state, (received.round, received.uploads)]
 
+class Remembering:
+    def __init__(self):
+        self.velocity = 0.0
+    def aggregate(self, received):
+        self.velocity = 0.9 * self.velocity + (received.uploads[0] - received.model)
+        return received.model + self.velocity
+
+class InPlace:
+    def initial_state(self, model):
+        return model * 0.0
+    def aggregate(self, received, velocity):
+        velocity += received.uploads[0] - received.model
+        return received.uploads[0] * 1, velocity
+
 def function(received): ...
 """
 
@@ -386,6 +400,8 @@ def test_a_rule_of_ones_own_and_one_with_memory(own: Path) -> None:
         ("{own}:Double", "mine.py:Double returned torch.float64, not torch.float32: return a vector like"),
         ("{own}:Nan", "mine.py:Nan returned a model that is not finite in frame 0, round 1: lower training.learning"),
         ("{own}:Stateless", "mine.py:Stateless raised TypeError: aggregate returned Tensor: it must return (model, s"),
+        ("{own}:Remembering", "mine.py:Remembering gave another model after a fresh start (round 2): keep all mem"),
+        ("{own}:InPlace", "mine.py:InPlace changed what it was given (round 1): make new vectors instead; try 'fedte"),
         ("{own}:Hoarding", "mine.py:Hoarding returned a tuple in its state: use vectors, plain numbers, text, lists"),
     ],
 )  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 from fedteddi.aggregation import AGGREGATIONS, Received, make_aggregation
 from fedteddi.aggregation.fedavg import weighted_sum
 from fedteddi.aggregation.laws import ANSWERS, LAWS, check_aggregation, law_games
-from fedteddi.aggregation.rule import state_fault
+from fedteddi.aggregation.rule import model_fault, state_fault
 
 RULES: dict[str, dict[str, float]] = {name: {} for name in AGGREGATIONS.built_in()}
 RULES |= {"fedavgm slow": {"server_momentum": 0.5, "server_learning_rate": 0.1}}
@@ -117,3 +117,8 @@ MODEL = torch.zeros(3)
 )
 def test_a_state_is_a_plain_value(state: Any, fault: str) -> None:
     assert state_fault(state, MODEL) == fault
+
+
+def test_a_model_that_lies_elsewhere_is_not_like_the_model() -> None:
+    assert model_fault(MODEL * 2, MODEL) == ""
+    assert model_fault(torch.zeros(3, device="meta"), MODEL) == "a vector on meta, not cpu"

@@ -127,6 +127,12 @@ class Late:
     def gains(self, positions_m, draws):
         return np.full(len(positions_m), np.inf if draws.frame == 2 else 1e-9)
 
+class Remembering:
+    past = 0.0
+    def gains(self, positions_m, draws):
+        self.past = 0.9 * self.past + draws.redrawn().exponential(size=len(positions_m))
+        return self.past
+
 class Unmakeable:
     def __init__(self):
         sys.exit("no")
@@ -172,6 +178,7 @@ def test_a_channel_of_ones_own(own: Path) -> None:
         ({"channel": "{own}:Exiting"}, "mine.py:Exiting raised SystemExit: 4 (mine.py, line "),
         ({"channel": "{own}:Short"}, "mine.py:Short returned shape (1,), not (6,) in frame 0, round 1: return |H|²"),
         ({"channel": "{own}:Negative"}, "mine.py:Negative returned -0.2 for client 3 in frame 0, round 1"),
+        ({"channel": "{own}:Remembering"}, "mine.py:Remembering gave other gains when asked again (seed 0, frame 0"),
         ({"channel": "{own}:Late"}, "mine.py:Late returned inf for client 0 in frame 2, round 1"),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from fedteddi.aggregation.rule import (
     remembers,
     state_fault,
 )
-from fedteddi.registry import fault_place
+from fedteddi.errors import InputError, fault_place, guarded
 
 Game = list[Received]  # rounds, one after the other
 Make = Callable[[np.ndarray], Vector]  # a vector of the library that is to be tried
@@ -120,6 +120,26 @@ def check_aggregation(rule: Aggregation, vector: Make = np.asarray, games: int =
     return {name: broken[name] for name in LAWS if name in broken}
 
 
+def refuse_own_memory(rule: Aggregation, name: str, model: Vector) -> None:
+    """Refuse a rule that remembers outside its state, or changes what it is given, before anything runs."""
+    game = [
+        Received(
+            frame=0,
+            round=number,
+            model=model * (1 + 0.1 * number),
+            uploads=(model * 0.9, model * 1.2),
+            shares=np.array([0.25, 0.75]),
+            client_id=np.arange(2),
+        )
+        for number in (1, 2, 3)
+    ]
+    with guarded(f"server.aggregation={name}"):
+        faults = leaves_its_input(copy.deepcopy(rule), copy.deepcopy(game))
+        faults += remembers_in_its_state(rule, game)
+    if faults:
+        raise InputError(f"server.aggregation={name} {faults[0]}; try 'fedteddi check' on it")
+
+
 def law_games(count: int, vector: Make = np.asarray) -> Iterator[Game]:
     """Yield runs of six rounds: models of 1 to 40 numbers, 1 to 9 uploads of very unequal shares."""
     for seed in range(count):
@@ -153,4 +173,10 @@ def _same(one: object, other: object) -> bool:
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
-    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+    if hasattr(one, "shape") and hasattr(other, "shape"):
+        return tuple(one.shape) == tuple(other.shape) and _all_equal(one, other)
+    return one == other
+
+
+def _all_equal(one: Vector, other: Vector) -> bool:
+    return bool(((one == other) | ((one != one) & (other != other))).all())  # NaN is itself here

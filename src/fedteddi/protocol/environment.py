@@ -1,5 +1,6 @@
 """The world around the clients in one round: how well each is heard, how long each computes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,7 +10,8 @@ from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.traces import read_trace, traced
 from fedteddi.settings import RadioSettings
 from fedteddi.wireless.cell import positions_of
-from fedteddi.wireless.channels import Channel, Draws, channel_name, checked_gains, make_channel
+from fedteddi.wireless.channels import CHANNELS, Channel, Draws, channel_name, checked_gains, make_channel
+from fedteddi.wireless.channels.laws import refuse_own_memory
 from fedteddi.wireless.computation import computation_delay_s
 from fedteddi.wireless.radio import Radio
 
@@ -36,6 +38,15 @@ class Environment:
             make_channel(settings),
             read_trace(settings.compute_trace, clients) if settings.compute_trace else {},
         )
+
+    def try_out(self, frames: Iterable[int]) -> None:
+        """Ask the channel for rounds of these frames, so that what is wrong with it is said before anything runs."""
+        name = channel_name(self.settings)
+        rounds = [(self.where_m, Draws(self.seed, frame, number)) for frame in frames for number in (1, 2, 3)]
+        for where_m, draws in rounds:
+            checked_gains(self.channel, name, where_m, draws)
+        if name not in CHANNELS.built_in():
+            refuse_own_memory(self.channel, name, rounds)
 
     @property
     def radio(self) -> Radio:

@@ -9,10 +9,9 @@ import numpy as np
 
 from fedteddi.aggregation import Aggregation, FedAvg, Received, State, Vector
 from fedteddi.aggregation.rule import asked, model_fault, state_fault
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, guarded
 from fedteddi.protocol.checks import Refused, Unfit, number_row, whole_counts
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms
-from fedteddi.registry import guarded
 
 
 class NotFiniteError(Exception):

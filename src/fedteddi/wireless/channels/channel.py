@@ -5,9 +5,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, guarded
 from fedteddi.randomness import keyed_rng
-from fedteddi.registry import guarded
 
 ChannelCause = Literal["channel", "fading"]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedteddi.registry import fault_place
+from fedteddi.errors import InputError, fault_place
 from fedteddi.wireless.cell import positions_of
 from fedteddi.wireless.channels.channel import Channel, Draws, gain_fault
 
@@ -66,6 +66,13 @@ def check_channel(
         if faults:
             broken.setdefault(name, faults[0])
     return broken
+
+
+def refuse_own_memory(channel: Channel, name: str, rounds: Rounds) -> None:
+    """Refuse a channel that remembers the rounds before, or has chance of its own, before anything runs."""
+    faults = repeats_itself(copy.deepcopy(channel), rounds) + ignores_order(channel, rounds)
+    if faults:
+        raise InputError(f"radio.channel={name} {faults[0]}; try 'fedteddi check' on it")
 
 
 def law_rounds(clients: Sequence[int], frames: Sequence[int]) -> Rounds:
