@@ -1,4 +1,4 @@
-"""Write the golden files again: `python tests/golden/make.py`, with `src` and `tests` on PYTHONPATH.
+"""Write the golden files again: `python -m golden.make` in `tests/`.
 
 Only after a change that is meant to move results (CHANGELOG, "Numbers changed"). Kept is what does not depend on the
 machine: checksums of plans and batches, gains, delays, schedules and bandwidths, and test accuracies to be compared
