@@ -43,8 +43,7 @@ ROUNDING = {
 
 def experiment(name: str) -> Settings:
     """Return an experiment that comes with the package, with eight rounds."""
-    built_in = Path(fedteddi.__file__).parent / "experiments"
-    return load_experiment(name, built_in).changed(rounds=ROUNDS[name])
+    return load_experiment(name).changed(rounds=ROUNDS[name])
 
 
 def golden(name: str) -> dict[str, Any]:

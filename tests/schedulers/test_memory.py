@@ -106,7 +106,7 @@ class Honest:
 
 def oldest_first(view: RoundView, rng: np.random.Generator, age: Any) -> Schedule:
     order = np.lexsort((rng.random(view.num_clients), -np.array(age)))
-    return fill_band(view, order[np.isin(order, view.schedulable)], "unused")
+    return fill_band(view, order[np.isin(order, view.schedulable)])
 
 
 class InSelf:

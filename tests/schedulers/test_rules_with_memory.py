@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from fedteddi import RoundView, example_round
-from fedteddi.schedulers.admission import BandOptions
 from fedteddi.schedulers.made_rounds import permuted, random_round
 from fedteddi.schedulers.rules.age_of_update import AgeOfUpdate
 from fedteddi.schedulers.rules.round_robin import RoundRobin
 
 # The readings below go on after somebody who does not fit.
-SKIP: dict[str, Any] = {"on_no_fit": "skip"} if hasattr(BandOptions(), "on_no_fit") else {}
+SKIP: dict[str, Any] = {"on_no_fit": "skip"}
 
 
 def made(needed_hz: list[float], total_hz: float, client_id: list[int] | None = None) -> RoundView:
