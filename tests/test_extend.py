@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from fedteddi import check_aggregation, check_channel, simulate
+from fedteddi import check_aggregation, check_channel, check_local_training, simulate
 from fedteddi.aggregation import make_aggregation
+from fedteddi.learning.local_training import make_local_training
 from fedteddi.registry import find
 from fedteddi.settings import override
 from fedteddi.wireless.cell import positions_of
@@ -41,7 +42,7 @@ def words(heading: str) -> list[str]:
     return re.findall(r"--set (\S+)", command)
 
 
-@pytest.mark.parametrize("heading", ["A channel", "An aggregation"])
+@pytest.mark.parametrize("heading", ["A channel", "An aggregation", "Local training"])
 def test_the_examples_run_as_printed_and_resume(
     heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,3 +73,8 @@ def test_the_aggregation_of_the_page(tmp_path: Path) -> None:
     rule = make_aggregation(f"{printed('An aggregation', tmp_path)}:FedAdam", rate=0.02)
     assert check_aggregation(rule) == {}
     assert check_aggregation(rule, torch.tensor) == {}
+
+
+def test_the_local_training_of_the_page(tmp_path: Path) -> None:
+    rule = make_local_training(f"{printed('Local training', tmp_path)}:Clipped", most=0.05)
+    assert check_local_training(rule) == {}

@@ -20,6 +20,7 @@ def test_public_names_are_frozen() -> None:
         "Shadowing",
         "check_aggregation",
         "check_channel",
+        "check_local_training",
         "check_scheduler",
         "collective_divergence",
         "compare",

@@ -26,6 +26,7 @@ __version__ = "0.1.0"
 _SIMULATOR = {
     "Dataset": "fedteddi.learning.data",
     "Settings": "fedteddi.settings",
+    "check_local_training": "fedteddi.learning.local_training.laws",
     "compare": "fedteddi.experiment",
     "read_study": "fedteddi.results.reading",
     "simulate": "fedteddi.experiment",
@@ -34,6 +35,7 @@ _SIMULATOR = {
 if TYPE_CHECKING:
     from fedteddi.experiment import compare, simulate
     from fedteddi.learning.data import Dataset
+    from fedteddi.learning.local_training.laws import check_local_training
     from fedteddi.results.reading import read_study
     from fedteddi.settings import Settings
 
@@ -50,6 +52,7 @@ __all__ = [
     "Shadowing",
     "check_aggregation",
     "check_channel",
+    "check_local_training",
     "check_scheduler",
     "collective_divergence",
     "compare",

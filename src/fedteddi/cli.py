@@ -193,17 +193,25 @@ def check(
     scheduler: Annotated[
         str,
         typer.Argument(
-            help="A rule by name, or your own as file.py:Class.", autocompletion=_complete_scheduler
+            metavar="NAME",
+            help="A scheduler by name, or your own part as file.py:Class.",
+            autocompletion=_complete_scheduler,
         ),
     ],
+    kind: Annotated[
+        str, typer.Option(help=f"What it is: {', '.join(cli_parts.CHECKED)}.")
+    ] = cli_parts.SCHEDULER,
     option: OptionList = None,
     rounds: Annotated[int, typer.Option(min=1, help="How many random rounds to try.")] = 40,
     save: Annotated[
         Path | None, typer.Option(help="Write the round on which the first law broke to this JSON file.")
     ] = None,
 ) -> None:
-    """Try the laws every scheduler must keep on a rule, and print what it breaks (exit code 1)."""
-    rule = make_scheduler(scheduler, **read_options(option or [], "--option"))
+    """Check a scheduler, or another part, against the required invariants; exit code 1 if it breaks one."""
+    options = read_options(option or [], "--option")
+    if kind != cli_parts.SCHEDULER:
+        raise typer.Exit(cli_parts.check_part(scheduler, kind, options))
+    rule = make_scheduler(scheduler, **options)
     with stdout_to_stderr():
         broken = check_scheduler(rule, rounds)
     print_laws(rule.name, broken, rounds)

@@ -240,6 +240,8 @@ def reference(unlimited: Settings) -> Settings:
     return unlimited.changed(
         scenario__pooled=True,
         training__batch_size=unlimited.training.batch_size * unlimited.scenario.clients,
+        training__local_training="sgd",  # there are no other clients to stay near
+        training__local_training_options={},
         radio__channel="shadowing",  # nothing is sent, and a channel of one's own may be about N clients
         radio__channel_options={},
         radio__gain_trace="",

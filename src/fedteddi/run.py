@@ -10,6 +10,8 @@ from torch import Tensor
 from fedteddi.aggregation import AGGREGATIONS, State, make_aggregation
 from fedteddi.aggregation.laws import refuse_own_memory as refuse_memory_of_aggregation
 from fedteddi.errors import DivergedError, InputError
+from fedteddi.learning.local_training import LOCAL_TRAINING
+from fedteddi.learning.local_training.laws import refuse_broken
 from fedteddi.learning.models import MODELS
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.server import ServerState
@@ -52,12 +54,16 @@ class Run:
         self.aggregation = make_aggregation(server.aggregation, **server.aggregation_options)
         if server.aggregation not in AGGREGATIONS.built_in():
             refuse_memory_of_aggregation(self.aggregation, server.aggregation, self.state.weights)
+        name = settings.training.local_training
+        if name not in LOCAL_TRAINING.built_in() and self.clients.local_training is not None:
+            refuse_broken(self.clients.local_training, name)
         # The run's own parts, by which --resume sees whether one has changed.
         self.plugins = source_checksums(
             [
                 (SCHEDULERS, settings.scheduler),
                 (CHANNELS, channel_name(settings.radio)),
                 (AGGREGATIONS, server.aggregation),
+                (LOCAL_TRAINING, settings.training.local_training),
                 (REPLAYS, settings.scenario.replay),
                 (MODELS, settings.training.model),
             ]

@@ -61,6 +61,8 @@ class TrainingSettings(Section):
     """Local training, and the pre-training that stands for frame 0."""
 
     model: str = "small-cnn"
+    local_training: str = "sgd"  # sgd, fedprox, or your own as file.py:Class
+    local_training_options: dict[str, Any] = {}
     local_steps: Count = 10
     batch_size: Annotated[int, Field(ge=2)] = 32
     learning_rate: Positive = 0.01

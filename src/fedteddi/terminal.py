@@ -112,6 +112,18 @@ def print_laws(name: str, broken: list[Broken], rounds: int) -> None:
     out.print(f"{escape(name)} {verdict} on {rounds} random rounds.")
 
 
+def print_invariants(name: str, invariants: list[str], broken: dict[str, str]) -> None:
+    """Print which invariants a part keeps, and how it broke the others."""
+    for invariant in invariants:
+        if invariant in broken:
+            out.print(f"[red]broken[/]  {invariant}")
+            out.print(f"        {escape(broken[invariant])}", soft_wrap=True)
+        else:
+            out.print(f"[green]kept[/]    {invariant}")
+    verdict = f"breaks {len(broken)} of" if broken else "keeps all"
+    out.print(f"{escape(name)} {verdict} {len(invariants)} invariants.")
+
+
 def print_answer(view: RoundView, answer: Answer) -> None:
     """Print a schedule as a table, with what it achieves and who could not take part."""
     chosen = answer.schedule

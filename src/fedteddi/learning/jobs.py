@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from fedteddi.learning.flat import FlatModel
+from fedteddi.learning.local_training import LocalTraining
 
 NO_IMAGE = -1  # fills up a step that has fewer images than the others
 OnStep = Callable[[int], None]  # told how many of its steps a job has taken
@@ -25,6 +26,7 @@ class TrainJob:
     dropout_keys: np.ndarray  # [τ, 2]
     weight_decay: float = 0.0
     outputs: np.ndarray | None = None  # the classes that the model has outputs for, [C]; None: all
+    rule: LocalTraining | None = None  # what its steps follow; None: plain SGD
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from fedteddi.learning.augmentation import viewed
 from fedteddi.learning.data import Dataset
 from fedteddi.learning.flat import FlatModel, open_scores
 from fedteddi.learning.jobs import NO_IMAGE
+from fedteddi.learning.local_training import LocalTraining, checked_direction
 from fedteddi.learning.sample_norms import squares
 from fedteddi.learning.spread import (
     Losses,
@@ -226,10 +227,17 @@ class Programs:
         rate: Tensor,
         momentum: Tensor,
         decay: Tensor,
+        rule: LocalTraining | None = None,
+        start: Params = (),
     ) -> tuple[Params, Params, Tensor]:
-        """One SGD step of every job; rate, momentum and decay are [jobs]."""
+        """One SGD step of every job; rate, momentum and decay are [jobs]. A rule also needs where the jobs started."""
         gradients, losses = self.loss_gradients(params, question, keys)
         with torch.no_grad():
+            if rule is not None:
+                gradients = tuple(
+                    checked_direction(rule, g, p, first) if trained else g
+                    for trained, g, p, first in zip(self.trained, gradients, params, start, strict=True)
+                )
             params, velocity = self._updated(
                 params, velocity, gradients, rate, momentum, decay, tuple(self.trained)
             )

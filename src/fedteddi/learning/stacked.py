@@ -18,6 +18,7 @@ from fedteddi.learning.data import Dataset
 from fedteddi.learning.evaluation import share_right
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import NO_IMAGE, Candidate, OnStep, Probe, Trained, TrainJob
+from fedteddi.learning.local_training import LocalTraining
 from fedteddi.learning.programs import Programs, Question
 from fedteddi.learning.spread import Params
 
@@ -59,11 +60,12 @@ class Stacked:
         return weights.to(self.device)
 
     def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
-        """Run the jobs: those of one shape together."""
+        """Run the jobs: those of one shape and rule together."""
         found: dict[int, Trained] = {}
-        shapes = dict.fromkeys(job.samples.shape for job in jobs)
-        for shape in shapes:
-            places = [place for place, job in enumerate(jobs) if job.samples.shape == shape]
+        groups: dict[Any, list[int]] = {}
+        for place, job in enumerate(jobs):
+            groups.setdefault((job.samples.shape, _key(job.rule)), []).append(place)
+        for (shape, _), places in groups.items():
             alike = [jobs[place] for place in places]
             fewest = 0 if shape[0] >= MANY_STEPS else fewest_jobs(shape[1])
             done = self._in_chunks(alike, lambda chunk: self._train_chunk(chunk, on_step), fewest=fewest)
@@ -180,7 +182,7 @@ class Stacked:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Run jobs of one shape; nothing waits for the device here, so a step that is told may be some ahead of it."""
         started = torch.stack([self.place(job.weights) for job in jobs])
-        params = self.programs.params(started)
+        params = start = self.programs.params(started)
         velocity = tuple(torch.zeros_like(p) for p in params)
         samples = self._sent(np.stack([job.samples for job in jobs]))  # [jobs, τ, b]
         views = None
@@ -203,6 +205,8 @@ class Stacked:
                 rates[:, step],
                 momentum,
                 decay,
+                jobs[0].rule,
+                start,
             )
             total += losses
             if on_step is not None:
@@ -277,6 +281,11 @@ def chunk_size(left: int, most: int, fewest: int = SMALLEST, *, long: bool = Fal
         if smallest <= size <= most and left >= WORTH_FILLING * size:
             return size
     return smallest
+
+
+def _key(rule: LocalTraining | None) -> Any:
+    """Return what equal rules have in common; a user's rule may have no hash, and is only like itself then."""
+    return rule if rule is None or type(rule).__hash__ is not None else id(rule)
 
 
 def _part(views: np.ndarray | None, start: int, width: int) -> np.ndarray | None:

@@ -7,6 +7,7 @@ from fedteddi.learning.data import Dataset
 from fedteddi.learning.dropout import set_key
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.jobs import NO_IMAGE, OnStep, Trained, TrainJob
+from fedteddi.learning.local_training import checked_direction
 
 
 def train_one(job: TrainJob, model: FlatModel, data: Dataset, on_step: OnStep | None = None) -> Trained:
@@ -24,6 +25,8 @@ def train_one(job: TrainJob, model: FlatModel, data: Dataset, on_step: OnStep | 
             views = None if job.views is None else job.views[step][there]
             set_key(model.module, job.dropout_keys[step])
             loss, gradient = model.loss_gradient(*data.training_batch(row[there], views))
+            if job.rule is not None:
+                gradient = checked_direction(job.rule, gradient, model.weights, job.weights) * model.trainable
             velocity.mul_(job.momentum).add_(gradient)
             if job.weight_decay:
                 velocity.add_(model.weights * model.trainable, alpha=job.weight_decay)

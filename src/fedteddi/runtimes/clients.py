@@ -1,7 +1,7 @@
 """The clients of one run: what they hold, the batches they draw, the mixes they tell, what they train."""
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from fedteddi.heterogeneity.privacy import noisy_mix
 from fedteddi.learning.augmentation import draw_views
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.jobs import Probe, Trained, TrainJob
+from fedteddi.learning.local_training import SGD, LocalTraining, make_local_training
 from fedteddi.protocol.messages import Request
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.plan import Plan
@@ -62,6 +63,13 @@ class Clients:
         training = self.settings.training
         return training.local_steps, training.batch_size, training.augment
 
+    @cached_property
+    def local_training(self) -> LocalTraining | None:
+        """What the clients' steps follow; None: plain SGD, which needs no question a step."""
+        training = self.settings.training
+        rule = make_local_training(training.local_training, **training.local_training_options)
+        return None if type(rule) is SGD else rule
+
     def outputs(self, frame: int) -> np.ndarray | None:
         """Return the classes that the model has outputs for in a frame, [C]; None: all (docs/paper.md D10)."""
         return self.plan.classes_seen(frame) if self.settings.training.head == "expanding" else None
@@ -87,6 +95,7 @@ class Clients:
             momentum=self.settings.training.momentum,
             dropout_keys=keys,
             outputs=self.outputs(request.frame),
+            rule=self.local_training,
         )
 
     def first_batch(self, request: Request, client: int) -> Probe:

@@ -1,0 +1,43 @@
+"""The local-training seam: what a client's SGD step follows in place of the loss's gradient."""
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from fedteddi.errors import InputError, guarded
+
+
+@runtime_checkable
+class LocalTraining(Protocol):
+    """A rule: any class with this method; its parameters are `training.local_training_options`.
+
+    One method, entry by entry, is what lets the same rule train one client on a CPU, hundreds of clients of many runs
+    stacked on a GPU, and a device of a fleet.
+    """
+
+    def direction(self, gradient: Tensor, weights: Tensor, start: Tensor) -> Tensor:
+        """Return what the step follows, shaped like the gradient: v ← m v + direction, w ← w − η v.
+
+        `gradient` is the loss's at `weights`, `start` the global model w_{k−1} that the client was sent. All three have
+        one shape, which may be a part of one model or of many: work entry by entry, and change none of them.
+        """
+        ...
+
+
+def checked_direction(rule: LocalTraining, gradient: Tensor, weights: Tensor, start: Tensor) -> Tensor:
+    """Ask a rule for a direction; whatever it does wrong becomes one sentence."""
+    name = type(rule).__name__
+    with guarded(f"training.local_training={name}"):
+        found = rule.direction(gradient, weights, start)
+    if not isinstance(found, torch.Tensor) or found.shape != gradient.shape or found.dtype != gradient.dtype:
+        told = (
+            f"{found.dtype} of shape {tuple(found.shape)}"
+            if isinstance(found, torch.Tensor)
+            else type(found).__name__
+        )
+        raise InputError(
+            f"training.local_training={name} returned {told}: return a tensor like the gradient,"
+            f" {gradient.dtype} of shape {tuple(gradient.shape)}"
+        )
+    return found
