@@ -50,7 +50,10 @@ def main() -> None:
     gathered = {name: of_csv(name) for name in (*STUDIES, "sensitivity")}
     gathered |= {name: of_page(f"{name}.md") for name in ("bound", "precision")}
     for name, tables in gathered.items():
-        lines = [f" {json.dumps(title)}: {json.dumps(table, ensure_ascii=False)}" for title, table in tables.items()]
+        lines = [
+            f" {json.dumps(title)}: {json.dumps(table, ensure_ascii=False)}"
+            for title, table in tables.items()
+        ]
         (HERE / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
