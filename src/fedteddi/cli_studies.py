@@ -15,7 +15,7 @@ from fedteddi.terminal import out, print_table, say
 if TYPE_CHECKING:
     from fedteddi.studies.page import Page
 
-Names = list[str] | None
+Names, Numbers, Folder = list[str] | None, list[float] | None, Path | None
 
 
 def register(app: typer.Typer) -> None:
@@ -34,59 +34,45 @@ def reproduce(
         ),
     ],
     scheduler: Annotated[
-        Names,
-        typer.Option(help="Only this rule, such as random (may be repeated); default all of the study."),
+        Names, typer.Option(help="Only this rule, such as random (may be repeated).")
     ] = None,
     deadline: Annotated[
-        list[float] | None, typer.Option(help="Only this deadline, in seconds (may be repeated).")
+        Numbers, typer.Option(help="Only this deadline, in seconds (may be repeated).")
     ] = None,
     seeds: Annotated[
-        str | None,
-        typer.Option(
-            help="How many, from the study's first seed on, or which (10-14); default all, with --quick the first."
-        ),
+        str | None, typer.Option(help="How many, from the study's first on, or which (10-14); default all.")
     ] = None,
     factor: Annotated[
-        Names,
-        typer.Option(
-            help="Only this factor and the baseline (may be repeated); or only the baseline: baseline."
-        ),
+        Names, typer.Option(help="Only this factor and the baseline (may be repeated); baseline: only that.")
     ] = None,
     level: Annotated[
-        Names,
-        typer.Option(help="Only this level of the one --factor, without the baseline (may be repeated)."),
+        Names, typer.Option(help="Only this level of the one --factor (may be repeated).")
     ] = None,
     skip: Annotated[
-        Names, typer.Option(help="Not this level, by its folder: search-exact, … (may be repeated).")
+        Names, typer.Option(help="Not this level, such as search-exact (may be repeated).")
     ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     out_folder: Annotated[
-        Path | None,
-        typer.Option("--out", help="Where the runs are; default runs/STUDY, with --quick runs/STUDY-quick."),
+        Path | None, typer.Option("--out", help="Where the runs are; default runs/STUDY (--quick: …-quick).")
     ] = None,
     resume: Resume = False,
     time_limit: TimeLimit = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Everything once, in minutes: few rounds, one seed.")
+        bool, typer.Option("--quick", help="Everything once, in minutes, with one seed.")
     ] = False,
     changes: Changes = None,
     summarise: Annotated[
-        Path | None,
-        typer.Option(
-            help="Run nothing: add the finished runs of --out to the summaries in this folder, and write their page.",
-            metavar="DIR",
-        ),
+        Folder,
+        typer.Option(help="Run nothing: add the finished runs of --out to the summaries in this folder."),
     ] = None,
     from_summaries: Annotated[
-        Path | None,
+        Folder,
         typer.Option(help="Run nothing: write the page DIR.md about the summaries in DIR.", metavar="DIR"),
     ] = None,
     readme: Annotated[
-        Path | None,
-        typer.Option(
-            help="With either of these: also write the claims between the study's marks in this file."
-        ),
+        Folder,
+        typer.Option(help="With either of these: also write the claims between their marks in this file."),
     ] = None,
     svg: Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Write all tables and outcomes as CSV, too.")] = False,

@@ -227,8 +227,8 @@ def test_what_does_not_belong_together_is_not_merged() -> None:
     other = made_run("random", 0, [0.5, 0.7], base=one.runs[0].run.settings.changed(training__momentum=0.1))
     with pytest.raises(InputError, match=r"another study \(training.momentum was 0.5, now 0.1\)"):
         merged(one, in_short(other))
-    # A bound has no limits, and may hold all data in one place; all else it shares with the rules.
-    unlimited = one.runs[0].run.settings.changed(radio__total_hz=1e12, training__batch_size=960)
+    # A bound has no limits; all else it shares with the rules.
+    unlimited = one.runs[0].run.settings.changed(radio__total_hz=1e12)
     bound = made_run("everyone", 0, [0.5, 0.8], base=unlimited)
     assert len(merged(one, in_short(bound)).runs) == 2
     shorter = made_run("everyone", 1, [0.5], base=unlimited)

@@ -54,6 +54,7 @@ def test_built_in_studies_are_whole(name: str) -> None:
         ("seeds = [3]", "seeds = []", r"seeds=\[\]: list should have at least 1 item"),
         ('kind = "first"', 'kind = "last"', r"claims\.0=.*: input tag 'last' found using 'kind'"),
         ('ours = "fedteddi"', 'ours = "fedtedi"', r"'fedtedi' is not among .* \(did you mean 'fedteddi'\?\)"),
+        ("balanced = [0.5], g", "g", r"give some for each of balanced and global"),
         ("[0.5], g", "[1.5], g", r"targets\.balanced\.0=1\.5: input should be less than 1"),
         ("seeds = [3]", "seeds = [", r"own\.toml cannot be read as a study"),
         (
@@ -80,6 +81,15 @@ def test_factors_have_one_deadline_and_one_baseline() -> None:
     Path("own.toml").write_text(OWN.replace("[1.0]", "[1.0, 2.0]") + factor)
     with pytest.raises(InputError, match="a study with factors has one deadline"):
         load_study("own.toml")
+
+
+def test_rules_with_options_are_meant_however_they_are_written() -> None:
+    """As on the command line, or as their runs are called."""
+    other = OWN.replace('"random"]', '"fedteddi[search=refined]"]')
+    for than in ("fedteddi[search=refined]", "fedteddi-search-refined"):
+        Path("own.toml").write_text(other + f'than = ["{than}"]\n')
+        (claim,) = load_study("own.toml").claims
+        assert claim.than == ["fedteddi-search-refined"]
 
 
 def test_what_a_study_leaves_out_is_as_in_the_one_it_is_like() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from fedteddi.results.runs import ACCURACIES, Accuracy
 from fedteddi.results.tables import percent
@@ -33,6 +33,11 @@ class _Claim(Section):
         default=[]
     )  # the baseline, or baselines; none named: all other rules of the study
 
+    @field_validator("than")
+    @classmethod
+    def _as_runs_are_called(cls, than: str | list[str]) -> str | list[str]:
+        return named_rule(than).name if isinstance(than, str) else [named_rule(rule).name for rule in than]
+
     def evaluate(self, found: Outcomes) -> list[Result]:
         """Hold the claim against the outcomes."""
         return [self._result(found, accuracy) for accuracy in self.accuracies]
@@ -48,8 +53,7 @@ class _Claim(Section):
         raise NotImplementedError
 
     def _others(self, found: Outcomes) -> tuple[str, ...]:
-        named = [self.than] if isinstance(self.than, str) else self.than
-        return tuple(named_rule(rule).name for rule in named) or found.others
+        return (self.than,) if isinstance(self.than, str) else tuple(self.than) or found.others
 
     def _times(self, found: Outcomes) -> tuple[float, ...]:
         return found.deadlines_s if self.deadline_s is None else (self.deadline_s,)

@@ -9,7 +9,7 @@ from fedteddi.errors import InputError, nearest_hint
 from fedteddi.experiment import compare, play, run_name, variant
 from fedteddi.results.folder import differences, first_difference
 from fedteddi.results.runs import RunRecord, Study
-from fedteddi.schedulers.registry import find_scheduler, option_defaults
+from fedteddi.schedulers.registry import find_scheduler, named_rule, option_defaults
 from fedteddi.settings import Settings, override
 from fedteddi.studies.study import BASELINE, Factor, Level, StudyPlan, flat, known
 from fedteddi.studies.summaries import VARIANT, Summaries, from_folders, merged, ordered
@@ -67,8 +67,8 @@ def grid_settings(
     base, rules = _base(plan, list(changes)), known("rule", schedulers, plan.schedulers)
     found: dict[str, Settings] = {}
     for key, level, concerned in _parts(plan, list(factors), list(levels), list(skip)):
-        for rule in (rule for rule in rules if rule in concerned):
-            has = option_defaults(find_scheduler(rule))
+        for rule in (rule for rule in rules if named_rule(rule).name in concerned):
+            has = option_defaults(find_scheduler(named_rule(rule).scheduler))
             options = {name: value for name, value in plan.options.items() if has is None or name in has}
             for seed in plan.seeds if seeds is None else dict.fromkeys(seeds):
                 own = variant(base, rule, seed, plan.deadlines_s[0])
@@ -98,7 +98,7 @@ def _parts(
     names = {factor.name: factor for factor in plan.factors}
     known("factor", factors, [BASELINE, *names])
     known("level", skip, plan.level_names)
-    baseline: list[tuple[str, Level, list[str]]] = [(BASELINE, NO_LEVEL, plan.schedulers)]
+    baseline: list[tuple[str, Level, list[str]]] = [(BASELINE, NO_LEVEL, [*plan.rule_names])]
     varied = [
         (factor.key(level), level, level.only or plan.concerned(factor))
         for factor, level in plan.varied()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.results.runs import Accuracy, Study
+from fedteddi.results.runs import ACCURACIES, Accuracy, Study
 from fedteddi.schedulers.registry import named_rule
 from fedteddi.settings import Positive, Section, Settings, load_experiment
 from fedteddi.studies.claims import Claim, Faster, First
@@ -74,11 +74,13 @@ class StudyPlan(Section):
     def _belongs_together(self) -> "StudyPlan":
         rules = [self.ours, *(rule for factor in self.factors for rule in factor.schedulers)]
         for claim in self.claims:
-            rules += [claim.than] if isinstance(claim.than, str) else [named_rule(r).name for r in claim.than]
+            rules += [claim.than] if isinstance(claim.than, str) else claim.than
         for rule in rules:
             if rule not in self.rule_names:
                 hint = nearest_hint(rule, self.rule_names)
                 raise ValueError(f"{shown(rule)} is not among the study's schedulers{hint}: add it there")
+        if set(self.targets) != set(ACCURACIES):
+            raise ValueError(f"targets={{...}}: give some for each of {' and '.join(ACCURACIES)}")
         if self.factors and len(self.deadlines_s) > 1:
             raise ValueError("a study with factors has one deadline")
         for factor in self.factors:
@@ -115,7 +117,7 @@ class StudyPlan(Section):
 
     def concerned(self, factor: Factor) -> list[str]:
         """Return the rules that a factor concerns."""
-        return factor.schedulers or [*self.schedulers]
+        return factor.schedulers or [*self.rule_names]
 
     def varied(self) -> Iterator[tuple[Factor, Level]]:
         """Yield every level but the baseline's."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedteddi.errors import InputError
 from fedteddi.results.folder import first_difference
-from fedteddi.results.reading import read_study
+from fedteddi.results.reading import read_study, without_variant
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.settings import Settings
 from fedteddi.studies.study import BASELINE
@@ -120,34 +120,18 @@ def _check_one_study(runs: list[Summarised]) -> None:
     held: dict[tuple[int, bool], Summarised] = {}
     every = [one.run.settings for one in runs]
     first = next((settings for settings in every if settings.name not in REFERENCES), every[0])
-    of_its_name: dict[str, Settings] = {}
     for one in runs:
-        own = one.run.settings
-        kin = of_its_name.setdefault(own.name, own)
-        for other, varied in ((first, _varied(first, own.name)), (kin, _varied(kin, ""))):
-            alike = own.changed(**varied)
-            if alike != other:
-                raise InputError(
-                    f"{one.called} belongs to another study ({first_difference(other, alike)}): keep it in a folder"
-                    " of its own"
-                )
-        same_seed = held.setdefault((own.seed, own.scenario.pooled), one)
-        if not np.array_equal(same_seed.run.counts, one.run.counts):
+        own, expected = (without_variant(settings, first) for settings in (one.run.settings, first))
+        if own != expected:
+            different = first_difference(expected, own)
             raise InputError(
-                f"{one.called} and {same_seed.called} did not see the same data: run one of them again"
+                f"{one.called} belongs to another study ({different}): keep it in a folder of its own"
             )
-
-
-def _varied(settings: Settings, name: str) -> dict[str, Any]:
-    """Return what a run of this name may have of its own, with the value that it has here, for Settings.changed."""
-    found: dict[str, Any] = settings.model_dump(include={*VARIANT})
-    if name not in REFERENCES:
-        return found | {"radio__deadline_s": settings.radio.deadline_s}
-    return found | {  # a bound has no limits, and its one client may hold all data
-        "radio": settings.radio.model_dump(),
-        "scenario__pooled": settings.scenario.pooled,
-        "training__batch_size": settings.training.batch_size,
-    }
+        same = held.setdefault((one.run.settings.seed, one.run.settings.scenario.pooled), one)
+        if not np.array_equal(same.run.counts, one.run.counts):
+            raise InputError(
+                f"{one.called} and {same.called} did not see the same data: run one of them again"
+            )
 
 
 def shared_settings(settings: Settings) -> dict[str, Any]:
