@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
+from fedteddi.results import tables
 from fedteddi.results.runs import ACCURACIES
-from fedteddi.results.tables import percent, spread
+from fedteddi.results.tables import percent
 from fedteddi.studies.comparison import MARKS, in_words
 from fedteddi.studies.findings import Finding
-from fedteddi.studies.outcomes import FINAL, NEW, OLD, Outcomes, Place
+from fedteddi.studies.outcomes import Outcomes
 from fedteddi.studies.play import study_at
 from fedteddi.studies.study import BASELINE, Factor, StudyPlan
 from fedteddi.studies.summaries import Summaries
 
+REACHED = ["final balanced", "final global", "clients a round", "with new classes"]
 Found = Mapping[str, Mapping[str, Finding]]  # by level's key and claim's title
 
 
@@ -73,31 +74,30 @@ def reached_table(plan: StudyPlan, factor: Factor, by_level: Mapping[str, Outcom
     Rules that the factor does not concern have one row, for any level.
     """
     concerned = plan.concerned(factor)
-    labels = {level.label: factor.key(level) for level in factor.levels}
-    rows = [(label, key, rule) for label, key in labels.items() for rule in concerned]
-    rows += [("any", BASELINE, rule) for rule in plan.rule_names if rule not in concerned]
-    table = []
-    for label, key, rule in rows:
-        name = f"{label} (baseline)" if key == BASELINE and label != "any" else label
-        table.append({factor.symbol: name, "scheduler": rule} | _reached(by_level[key], rule))
-    return pd.DataFrame(table)
+    others = [rule for rule in plan.rule_names if rule not in concerned]
+    parts = []
+    for level in factor.levels:
+        label = level.label if level.changes else f"{level.label} (baseline)"
+        parts.append(_reached(by_level[factor.key(level)], concerned).assign(**{factor.symbol: label}))
+    parts.append(_reached(by_level[BASELINE], others).assign(**{factor.symbol: "any"}))
+    table = pd.concat(parts)
+    return table[[factor.symbol, *table.columns.drop(factor.symbol)]]
 
 
-def _reached(found: Outcomes, rule: str) -> dict[str, object]:
-    place = Place(1, found.deadlines_s[0])
-    seeds = found.seeds([rule], place.deadline_s)
-    row: dict[str, object] = {"seeds": len(seeds) or "not run"}
-    for accuracy in ACCURACIES:
-        for target in found.targets[accuracy]:
-            rounds = found.rounds_to(rule, place, accuracy, target, seeds) if seeds else "–"
-            row[f"{accuracy} {percent(target)}"] = str(rounds)
-    for accuracy in ACCURACIES:
-        values = [*found.values(FINAL, rule, place, accuracy).values()]
-        row[f"final {accuracy}"] = spread(values) if seeds else "–"
-    new, old = ([*found.values(metric, rule, place).values()] for metric in (NEW, OLD))
-    row["clients a round"] = f"{np.mean(new) + np.mean(old):.1f}" if seeds else "–"
-    row["with new classes"] = f"{np.mean(new):.1f}" if seeds else "–"
-    return row
+def _reached(found: Outcomes, rules: list[str]) -> pd.DataFrame:
+    """Return a row for each of these rules; one without runs says so."""
+    targets = [
+        f"{accuracy} {percent(target)}" for accuracy in ACCURACIES for target in found.targets[accuracy]
+    ]
+    columns = ["seeds", *targets, *REACHED]
+    table = pd.DataFrame(columns=columns)
+    if found.study.runs:
+        reached = tables.rounds_table(found.study, 1, found.targets).set_index("scheduler")
+        table = reached.join(tables.summary(found.study, 1).set_index("scheduler")[["seeds", *REACHED]])[
+            columns
+        ]
+    table = table.astype(object).reindex(rules).fillna({"seeds": "not run"}).fillna("–")
+    return table.rename_axis("scheduler").reset_index()
 
 
 def answer(plan: StudyPlan, found: Found) -> str:
