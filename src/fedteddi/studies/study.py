@@ -63,9 +63,6 @@ class StudyPlan(Section):
     targets: dict[Accuracy, list[Share]]
     claims: Annotated[list[Claim], Field(min_length=1)]
     factors: list[Factor] = Field(default=[])
-    drawn: dict[Accuracy, Share] = Field(
-        default={}
-    )  # the target of each accuracy that figures of factors show
     quick: dict[str, Any] = Field(default={})  # settings that --quick changes
     notes: str = ""  # what a reader must know to understand the claims
     is_quick: bool = False
