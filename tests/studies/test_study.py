@@ -95,7 +95,8 @@ def test_rules_with_options_are_meant_however_they_are_written() -> None:
 def test_what_a_study_leaves_out_is_as_in_the_one_it_is_like() -> None:
     Path("own.toml").write_text('like = "plus-fashion"\nseeds = [1, 2]\ntitle = "Two seeds more"\n')
     own, other = load_study("own.toml"), load_study("plus-fashion")
-    assert own.model_copy(update={"name": other.name, "title": other.title, "seeds": other.seeds}) == other
+    same = {"name": other.name, "argument": other.argument, "title": other.title, "seeds": other.seeds}
+    assert own.model_copy(update=same) == other
     assert (own.name, own.seeds) == ("own", [1, 2])
 
 
@@ -106,6 +107,7 @@ def test_a_study_of_ones_own_is_played_and_has_a_page(cli: Callable[..., Outcome
     page = Path("runs/own-quick/report/own.md").read_text()
     assert page.startswith("# My rule against Random\n\n**Quick: ")
     assert "ahead of random in final accuracy" in page
+    assert "written by `fedteddi reproduce own.toml --quick` from the runs" in page
     outcomes = Path("runs/own-quick/report/own/outcomes.csv").read_text().splitlines()
     assert outcomes[0] == "scheduler,deadline_s,seed,frame,metric,accuracy,target,value"
     assert any(line.startswith("fedteddi,1.0,3,1,rounds to,balanced,0.5,") for line in outcomes)

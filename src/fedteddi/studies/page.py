@@ -10,7 +10,6 @@ from typing import Any
 
 import jinja2
 import pandas as pd
-from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
 from fedteddi.results import tables
@@ -82,37 +81,33 @@ def write_page(
         first = next(iter(failed.values()))
         raise InputError(f"no run has come to its end, and {len(failed)} failed. First error: {first}")
     parts, view = (_with_factors if plan.factors else _without_factors)(plan, summaries)
-    pictures: dict[str, Figure] = view["pictures"]
-    mark = caveats.QUICK if caveats.is_shorter(plan, summaries) else ""
-    view |= {
-        "plan": plan,
-        "name": name,
-        "source": source,
-        "runs": len(summaries.runs),
-        "mark": mark,
-        "tables": parts,
-    }
+    view |= {"plan": plan, "name": name, "source": source, "runs": len(summaries.runs), "tables": parts}
     view |= {"machines": caveats.machines(summaries.runs), "caveats": caveats.lines(plan, summaries)}
-    engine = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    engine.filters["md"] = tables.markdown
-    template = engine.from_string(
-        files("fedteddi.studies").joinpath("page.md.j2").read_text(encoding="utf-8")
-    )
-    folder, written = into / name, [into / f"{name}.md"]
+    view["mark"] = caveats.QUICK if caveats.is_shorter(plan, summaries) else ""
+    endings, written = (".png", ".svg") if svg else (".png",), [into / f"{name}.md"]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        written[0].write_text(template.render(view).rstrip() + "\n", encoding="utf-8")
-        for title, figure in pictures.items():
-            if mark:
-                figure.suptitle(mark, fontsize="small")
-            written += save(figure, folder / title, (".png", ".svg") if svg else (".png",), DPI, PALETTE)
+        (into / name).mkdir(parents=True, exist_ok=True)
+        written[0].write_text(_rendered(view), encoding="utf-8")
+        for title, figure in view["pictures"].items():
+            if view["mark"]:
+                figure.suptitle(view["mark"], fontsize="small")
+            written += save(figure, into / name / title, endings, DPI, PALETTE)
         for title, table in parts.items() if csv else ():
-            written.append(folder / f"{title}.csv")
+            written.append(into / name / f"{title}.csv")
             table.to_csv(written[-1], index=False)
     except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
+        raise InputError(
+            f"{into / name} cannot be written ({error.strerror}): choose another folder"
+        ) from None
     claims = parts["counts"] if plan.factors else parts["claims"][["claim", "accuracy", "paper", "verdict"]]
     return Page(written, claims, caveats.starts(plan, summaries), failed)
+
+
+def _rendered(view: dict[str, Any]) -> str:
+    engine = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    engine.filters["md"] = tables.markdown
+    template = files("fedteddi.studies").joinpath("page.md.j2").read_text(encoding="utf-8")
+    return engine.from_string(template).render(view).rstrip() + "\n"
 
 
 Made = tuple[dict[str, pd.DataFrame], dict[str, Any]]  # tables, and what else the template needs
@@ -165,7 +160,7 @@ def claims_table(plan: StudyPlan, results: list[Result]) -> pd.DataFrame:
 
 def command(plan: StudyPlan, result: Result | None = None) -> str:
     """Return what plays a study, or the runs that a claim is about."""
-    words = ["fedteddi", "reproduce", plan.name, *(["--quick"] if plan.is_quick else [])]
+    words = ["fedteddi", "reproduce", plan.argument, *(["--quick"] if plan.is_quick else [])]
     if result is not None and set(result.schedulers) != set(plan.rule_names):
         given = dict(zip(plan.rule_names, plan.schedulers, strict=True))
         words += [f"--scheduler {given.get(rule, rule)}" for rule in result.schedulers]

@@ -50,7 +50,8 @@ class Factor(Section):
 class StudyPlan(Section):
     """Which runs a study consists of, and what is claimed about them."""
 
-    name: str  # the command's argument, the folders and the page
+    name: str  # of its folders and its page
+    argument: str = ""  # of the command that plays it: its name, or its file
     kept_as: str = ""  # what its summaries call it, where not by its name
     title: str
     experiment: str
@@ -129,19 +130,18 @@ class StudyPlan(Section):
 
 
 def study_names() -> list[str]:
-    """Return the built-in studies, the paper's first."""
+    """Return the built-in studies."""
     found = [file.name for file in files("fedteddi.studies").iterdir() if file.name.endswith(".toml")]
-    return sorted((name.removesuffix(".toml") for name in found), key=lambda name: (name[0] != "c", name))
+    return sorted(name.removesuffix(".toml") for name in found)
 
 
 def load_study(name: str) -> StudyPlan:
     """Load a study: a TOML file, or the name of a built-in one."""
+    own = Path(name).stem if name.endswith(".toml") else name
     try:
-        return StudyPlan.model_validate(
-            {"name": Path(name).stem if name.endswith(".toml") else name} | _read(name)
-        )
+        return StudyPlan.model_validate({"name": own, "argument": name} | _read(name))
     except ValidationError as error:
-        raise InputError(f"{Path(name).stem}.toml: {_sentence(error)}") from None
+        raise InputError(f"{own}.toml: {_sentence(error)}") from None
 
 
 def known(what: str, names: Iterable[str], all_known: Iterable[str]) -> list[str]:
