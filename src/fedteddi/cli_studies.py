@@ -15,7 +15,9 @@ from fedteddi.terminal import out, print_table, say
 if TYPE_CHECKING:
     from fedteddi.studies.page import Page
 
-Names, Numbers, Folder = list[str] | None, list[float] | None, Path | None
+Names = list[str] | None
+Numbers = list[float] | None
+Folder = Path | None
 
 
 def register(app: typer.Typer) -> None:
