@@ -16,17 +16,19 @@ import pandas as pd
 
 from fedteddi.errors import InputError
 from fedteddi.results import drawing, figures, tables
-from fedteddi.results.comparisons import points, verdict_of
-from fedteddi.results.page import ordered
-from fedteddi.results.page_parts import how_run, starts
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
-from fedteddi.results.standing import MEASURES
-from fedteddi.results.summary import Summaries, merged
-from fedteddi.results.summary_files import read_summaries
-from fedteddi.studies import PLUS_CIFAR100
+from fedteddi.studies.caveats import machines, starts
+from fedteddi.studies.cells import MEASURES
+from fedteddi.studies.comparison import points, verdict_of
+from fedteddi.studies.outcomes import METRICS
+from fedteddi.studies.page import DPI, PALETTE
+from fedteddi.studies.study import load_study
+from fedteddi.studies.summaries import Summaries, merged, ordered
+from fedteddi.studies.summary_files import read_summaries
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 BOUND = "everyone"
+PLAN = load_study("plus-cifar100")
 
 
 def beside_the_bound(rules: Summaries, bound: Summaries) -> Summaries:
@@ -43,7 +45,7 @@ def beside_the_bound(rules: Summaries, bound: Summaries) -> Summaries:
         and seeds <= {run.settings.seed for run in rules.study.of(one.run.scheduler)}
     )
     both = merged(Summaries(rules.name, own), bound)
-    if apart := starts(both.study):
+    if apart := starts(PLAN, both):
         raise InputError(apart)
     return both
 
@@ -59,7 +61,7 @@ def differences(study: Study, measure: str, frame: int, accuracy: Accuracy) -> d
 
 
 def _values(study: Study, rule: str, measure: str, frame: int, accuracy: Accuracy) -> np.ndarray:
-    return np.array([MEASURES[measure](run, frame, accuracy) for run in study.of(rule)])
+    return np.array([METRICS[measure](run, frame, accuracy) for run in study.of(rule)])
 
 
 def _best(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
@@ -78,7 +80,7 @@ def reached_by_the_bound(study: Study) -> list[str]:
             lowest, highest = (tables.percent(round(value, 3)) for value in (min(best), max(best)))
             reached = ", ".join(
                 f"{tables.percent(target)} with {sum(r.rounds_to(frame, target, accuracy) is not None for r in bound)}"
-                for target in PLUS_CIFAR100.targets[accuracy]
+                for target in PLAN.targets[accuracy]
             )
             words.append(
                 f"in frame {frame} a run's best evaluation is {lowest} to {highest}, and it gets to {reached} of"
@@ -96,13 +98,13 @@ def standing_beside(study: Study) -> pd.DataFrame:
             for measure in MEASURES:
                 beside = differences(study, measure, frame, accuracy)
                 first = max(beside, key=lambda rule: float(beside[rule].mean()))
-                ahead = [rule for rule in beside if verdict_of(beside[rule]) == "holds"]
-                behind = [rule for rule in beside if verdict_of(-beside[rule]) == "holds"]
+                ahead = [rule for rule in beside if _is_above(beside[rule])]
+                behind = [rule for rule in beside if _is_above(-beside[rule])]
                 rows.append(
                     {
                         "frame": frame,
                         "accuracy": accuracy,
-                        "measure": measure,
+                        "measure": MEASURES[measure],
                         "bound": tables.spread(_values(study, BOUND, measure, frame, accuracy).tolist()),
                         "first rule": first,
                         "first rule − bound (95 %)": points(beside[first]),
@@ -111,6 +113,10 @@ def standing_beside(study: Study) -> pd.DataFrame:
                     }
                 )
     return pd.DataFrame(rows)
+
+
+def _is_above(differences: np.ndarray) -> bool:
+    return verdict_of(tables.mean_interval(differences)) == "holds"
 
 
 def table(study: Study, frame: int, accuracy: Accuracy) -> pd.DataFrame:
@@ -123,8 +129,8 @@ def table(study: Study, frame: int, accuracy: Accuracy) -> pd.DataFrame:
         row["best"] = tables.spread([_best(run, frame, accuracy) for run in runs])
         for measure in MEASURES:
             beside = differences(study, measure, frame, accuracy)
-            row[measure] = tables.spread(_values(study, rule, measure, frame, accuracy).tolist())
-            row[f"{measure}, rule − bound (95 %)"] = "–" if rule == BOUND else points(beside[rule])
+            row[MEASURES[measure]] = tables.spread(_values(study, rule, measure, frame, accuracy).tolist())
+            row[f"{MEASURES[measure]}, rule − bound (95 %)"] = "–" if rule == BOUND else points(beside[rule])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -135,7 +141,7 @@ def _clients(run: RunRecord, frame: int) -> float:
 
 def text(both: Summaries, name: str) -> str:
     """Return the page."""
-    study = ordered(PLUS_CIFAR100, both.study)
+    study = ordered(PLAN.rule_names, both.study)
     seeds = ", ".join(str(run.settings.seed) for run in study.of(BOUND))
     lines = [
         "# CIFAR-100 if everyone uploads",
@@ -150,7 +156,7 @@ def text(both: Summaries, name: str) -> str:
         for accuracy in ACCURACIES:
             lines += [f"## Frame {frame}, {accuracy}", "", tables.markdown(table(study, frame, accuracy)), ""]
     lines += [HOW, "", "## Figure", "", f"![accuracy over both frames]({name}/curves.png)", "", FIGURE, ""]
-    lines += ["## How it was run", "", *how_run(both), "", COMMANDS]
+    lines += ["## How it was run", "", tables.markdown(machines(both.runs)), "", COMMANDS]
     return "\n".join(lines) + "\n"
 
 
@@ -194,7 +200,8 @@ def main() -> None:
     if options.write:
         folder = options.write.with_suffix("")
         folder.mkdir(parents=True, exist_ok=True)
-        drawing.save(figures.accuracy_over_frames(ordered(PLUS_CIFAR100, both.study)), folder / "curves")
+        figure = figures.accuracy_over_frames(ordered(PLAN.rule_names, both.study))
+        drawing.save(figure, folder / "curves", (".png",), DPI, PALETTE)
         options.write.write_text(page, encoding="utf-8")
 
 

@@ -9,33 +9,38 @@ is how the rule was made, not evidence that it is better: that is `fedteddi repr
 import argparse
 from pathlib import Path
 
-from fedteddi.results.cells import cells, cells_in_short, cells_table
-from fedteddi.results.page import ordered
-from fedteddi.results.readme import put_between_marks
 from fedteddi.results.runs import Study
-from fedteddi.results.summary_files import read_summaries
 from fedteddi.results.tables import markdown
-from fedteddi.studies import CIFAR10, PLUS, PLUS_ABLATION
+from fedteddi.studies.cells import Cell, cells, cells_in_short, cells_table
+from fedteddi.studies.page import put_between_marks
+from fedteddi.studies.study import load_study
+from fedteddi.studies.summaries import ordered
+from fedteddi.studies.summary_files import read_summaries
 
+PLAN = load_study("plus-ablation")
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
 def development_runs() -> Study:
     """Return the runs of all rules on the seeds and at the deadlines of the development."""
-    ours = [run for run in read_summaries(RESULTS / "plus-ablation").study.runs if run.scheduler == PLUS]
+    ours = [run for run in read_summaries(RESULTS / "plus-ablation").study.runs if run.scheduler == PLAN.ours]
     theirs = [
         run
         for run in read_summaries(RESULTS / "cifar10").study.runs
-        if run.settings.seed in PLUS_ABLATION.seeds
-        and run.settings.radio.deadline_s in PLUS_ABLATION.deadlines_s
+        if run.settings.seed in PLAN.seeds and run.settings.radio.deadline_s in PLAN.deadlines_s
     ]
-    return ordered(CIFAR10, Study((*ours, *theirs)))
+    return ordered(load_study("cifar10").rule_names, Study((*ours, *theirs)))
+
+
+def _cells() -> list[Cell]:
+    found = PLAN.outcomes(development_runs())
+    return cells(found, found.rules, PLAN.deadlines_s)
 
 
 def text() -> str:
     """Return the table and, in a sentence, what it shows."""
-    found = cells(development_runs(), PLUS, CIFAR10.targets)
-    seeds = " and ".join(map(str, PLUS_ABLATION.seeds))
+    found = _cells()
+    seeds = " and ".join(map(str, PLAN.seeds))
     return f"On seeds {seeds}, fedteddi-plus {cells_in_short(found)}.\n\n{markdown(cells_table(found))}"
 
 

@@ -22,15 +22,17 @@ from scipy import stats
 
 from fedteddi.errors import InputError
 from fedteddi.results import drawing, tables
-from fedteddi.results.comparisons import by_seed, mean_over_frame, points
-from fedteddi.results.page import ordered
-from fedteddi.results.page_parts import how_run
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord
-from fedteddi.results.summary import Summaries, shared_settings
-from fedteddi.results.summary_files import read_summaries
-from fedteddi.studies import CIFAR10
+from fedteddi.studies.caveats import machines
+from fedteddi.studies.comparison import points
+from fedteddi.studies.outcomes import mean_over_frame
+from fedteddi.studies.page import DPI, PALETTE
+from fedteddi.studies.study import load_study
+from fedteddi.studies.summaries import Summaries, Summarised, ordered, shared_settings
+from fedteddi.studies.summary_files import read_summaries
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+PLAN = load_study("cifar10")
 FRAME = 1  # frame 0 is pre-training
 COLOURS = {"TF32": "#0072B2", "bf16": "#D55E00"}
 
@@ -84,9 +86,12 @@ class Gap:
 def pairs(tf32: Summaries, bf16: Summaries) -> list[Pair]:
     """Return what was run in TF32 beside the same in bf16, refusing studies that differ in more than precision."""
     found = []
-    study = ordered(CIFAR10, tf32.study)
+    study = ordered(PLAN.rule_names, tf32.study)
     for deadline_s, rule, _ in tables.groups(study):
-        one, other = (by_seed(summaries.study, rule, deadline_s) for summaries in (tf32, bf16))
+        one, other = (
+            {run.settings.seed: run for run in summaries.study.of(rule, deadline_s)}
+            for summaries in (tf32, bf16)
+        )
         if set(one) - set(other) or len(one) < 2:
             raise InputError(f"{rule} at {deadline_s:g} s: give two seeds or more, each in both precisions")
         seeds = sorted(one)
@@ -182,7 +187,7 @@ def reached_table(found: list[Pair]) -> pd.DataFrame:
                 finals = [float(last) for last in pair.curves(precision, accuracy)[:, -1]]
                 row[f"final {accuracy}"] = tables.spread(finals)
             for accuracy in ACCURACIES:
-                for target in CIFAR10.targets[accuracy]:
+                for target in PLAN.targets[accuracy]:
                     reached = tables.rounds_to(runs, FRAME, target, accuracy)
                     row[f"{accuracy} {tables.percent(target)}"] = str(reached)
             rows.append(row)
@@ -230,7 +235,7 @@ def chance_outside(seeds: int) -> float:
     return float(2 * stats.t.sf(math.sqrt(seeds / 2), 2 * seeds - 2))
 
 
-def text(found: list[Pair], summaries: Summaries, name: str) -> str:
+def text(found: list[Pair], runs: list[Summarised], name: str) -> str:
     """Return the page."""
     gaps = [gap(pair, accuracy) for pair in found for accuracy in ACCURACIES]
     seeds = len(found[0].runs["TF32"])
@@ -239,7 +244,7 @@ def text(found: list[Pair], summaries: Summaries, name: str) -> str:
     lines += ["## How far apart", "", tables.markdown(gaps_table(gaps)), "", how, ""]
     lines += ["## What was reached", "", tables.markdown(reached_table(found)), "", REACHED, ""]
     lines += ["## Figure", "", f"![curves of both precisions]({name}/curves.png)", "", FIGURE, ""]
-    lines += ["## What else differs", "", ELSE, "", "## How it was run", "", *how_run(summaries)]
+    lines += ["## What else differs", "", ELSE, "", "## How it was run", "", tables.markdown(machines(runs))]
     lines += ["", COMMANDS]
     return "\n".join(lines) + "\n"
 
@@ -293,14 +298,14 @@ def main() -> None:
     tf32, bf16 = read_summaries(options.tf32), read_summaries(options.bf16)
     found = pairs(tf32, bf16)
     keys = {one.key for one in tf32.runs}
-    compared = Summaries(tf32.name, (*tf32.runs, *(one for one in bf16.runs if one.key in keys)))
+    compared = [*tf32.runs, *(one for one in bf16.runs if one.key in keys)]
     name = options.write.stem if options.write else "precision"
     page = text(found, compared, name)
     print(page)
     if options.write:
         folder = options.write.with_suffix("")
         folder.mkdir(parents=True, exist_ok=True)
-        drawing.save(draw(found), folder / "curves")
+        drawing.save(draw(found), folder / "curves", (".png",), DPI, PALETTE)
         options.write.write_text(page, encoding="utf-8")
 
 

@@ -4,8 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.results.runs import RunRecord
+from fedteddi.results.runs import RunRecord, Study
+from fedteddi.results.tables import Targets
 from fedteddi.settings import Settings
+from fedteddi.studies.outcomes import Outcomes
+from fedteddi.studies.summaries import Summaries, Summarised
+
+TARGETS: Targets = {"balanced": [0.5], "global": [0.5]}
 
 
 def made_run(rule: str, seed: int, curve: list[float], **more: Any) -> RunRecord:
@@ -31,7 +36,7 @@ def made_frames(
     )
     counts = _counts(len(curves))
     classes = counts.shape[2]
-    records: list[dict[str, Any]] = [{"frame": 0, "round": 0} | _judged(0.9, classes)]
+    records: list[dict[str, Any]] = [{"frame": 0, "round": 0} | _evaluated(0.9, classes)]
     for frame, (curve, last) in enumerate(zip(curves, lengths, strict=True), start=1):
         for number in range(last + 1):
             record: dict[str, Any] = {"frame": frame, "round": number}
@@ -44,9 +49,22 @@ def made_frames(
                     "objective": None,
                 }
             if number % every == 0:
-                record |= _judged(curve[number // every], classes)
+                record |= _evaluated(curve[number // every], classes)
             records.append(record)
     return RunRecord(settings, counts, tuple(records), True)
+
+
+def outcomes_of(
+    study: Study, deadlines_s: tuple[float, ...] = (1.2,), ours: str = "fedteddi", targets: Targets = TARGETS
+) -> Outcomes:
+    """What these runs came to; the other rules are those that have runs."""
+    others = [rule for rule in study.schedulers if rule != ours]
+    return Outcomes(study, ours, others, deadlines_s, targets)
+
+
+def in_short(*runs: RunRecord, name: str = "cifar10", machine: str = "cpu") -> Summaries:
+    """Runs as they are kept, each of a minute."""
+    return Summaries(name, tuple(Summarised(run, {"device": machine}, 1.0) for run in runs))
 
 
 def _counts(frames: int) -> np.ndarray:
@@ -58,5 +76,5 @@ def _counts(frames: int) -> np.ndarray:
     return counts
 
 
-def _judged(value: float, classes: int) -> dict[str, Any]:
+def _evaluated(value: float, classes: int) -> dict[str, Any]:
     return {"class_accuracy": [value] * classes, "balanced": value, "global": value}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedteddi import Settings
-from fedteddi.results.summary import Summaries, Summarised
-from fedteddi.results.summary_files import write_summaries
+from fedteddi.studies.summaries import Summaries, Summarised
+from fedteddi.studies.summary_files import write_summaries
 from made_study import made_frames, made_run
 
 ROOT = Path(__file__).parents[1]
@@ -78,16 +78,15 @@ def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
     assert made.split("<!-- ")[0] == committed.split("<!-- ")[0]
 
 
-@pytest.mark.parametrize(("name", "drawn"), [("precision", "TF32"), ("bound", "everyone")])
-def test_a_page_about_summaries_is_what_they_give(tmp_path: Path, name: str, drawn: str) -> None:
+@pytest.mark.parametrize("name", ["precision", "bound"])
+def test_a_page_about_summaries_is_what_they_give(tmp_path: Path, name: str) -> None:
     """The committed page comes out again byte for byte; nothing but its figure lies in its folder."""
     page, committed = tmp_path / f"{name}.md", ROOT / "docs" / "results" / f"{name}.md"
     run(f"benchmarks/{name}.py", "--write", str(page))
     assert page.read_bytes() == committed.read_bytes()
     for folder in (page.with_suffix(""), committed.with_suffix("")):
-        assert {file.name for file in folder.iterdir()} == {"curves.png", "curves.svg"}
-        assert all(file.stat().st_size > 1000 for file in folder.iterdir())
-        assert f"<!-- {drawn} -->" in (folder / "curves.svg").read_text(encoding="utf-8")
+        assert {file.name for file in folder.iterdir()} == {"curves.png"}
+        assert all(1000 < file.stat().st_size < 150_000 for file in folder.iterdir())
 
 
 def test_the_development_of_fedteddi_plus_is_what_the_summaries_give(tmp_path: Path) -> None:

@@ -445,7 +445,7 @@ def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     ]
     done = cli(*words, "--deadline", 0.9, "--deadline", 1.1, "--out", "both")
     assert done.code == 0, done.err
-    assert "Frame 1: fedteddi against each rival" in done.out
+    assert "Frame 1: fedteddi against each baseline" in done.out
     assert Path("both/report/figure3-accuracy-frame1.png").stat().st_size > 1000
     assert len(list(Path("both").glob("*/rounds.jsonl"))) == 8
     study = fedteddi.read_study(Path("both"))

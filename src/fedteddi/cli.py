@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 import fedteddi
-from fedteddi import cli_data, cli_experiments, cli_parts, cli_reproduce, cli_sensitivity
+from fedteddi import cli_data, cli_experiments, cli_parts, cli_studies
 from fedteddi.errors import InputError
 from fedteddi.protocol.answer import answer_round
 from fedteddi.protocol.example import example_round
@@ -38,8 +38,7 @@ app = typer.Typer(
 cli_experiments.register(app)
 cli_data.register(app)
 cli_parts.register(app)
-cli_reproduce.register(app)
-cli_sensitivity.register(app)
+cli_studies.register(app)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """An experiment from settings to results: one run, schedulers × seeds × deadlines, or any settings together."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,10 @@ def compare(
     rules = _named(schedulers)
     numbers = list(dict.fromkeys(seeds))
     times = list(dict.fromkeys(deadlines_s)) if deadlines_s is not None else [base.radio.deadline_s]
-    shared = _shared_options(rules, options or {})
+    shared = shared_options(rules, options or {})
+    for key in options or {}:
+        if not any(key in given for given in shared.values()):
+            raise InputError(f"none of {', '.join(rules)} has an option {shown(key)}: leave it out")
     each: dict[str, Settings] = {}
     for settings_ in (
         variant(base, rule, n, t, shared[rule]) for t in times for rule in rules for n in numbers
@@ -191,17 +194,14 @@ def _on_device(settings: Settings) -> Settings:
     )
 
 
-def _shared_options(schedulers: list[str], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return which of the options each scheduler has; one that none of them has is refused."""
+def shared_options(schedulers: Sequence[str], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return which of the options each scheduler has."""
     shared: dict[str, dict[str, Any]] = {}
     for scheduler in schedulers:
         bound = scheduler in REFERENCES or not options
         rule = None if bound else find_scheduler(named_rule(scheduler).scheduler)
         known = option_defaults(rule) if isinstance(rule, type) else {}
         shared[scheduler] = {key: value for key, value in options.items() if known is None or key in known}
-    for key in options:
-        if not any(key in given for given in shared.values()):
-            raise InputError(f"none of {', '.join(schedulers)} has an option {shown(key)}: leave it out")
     return shared
 
 

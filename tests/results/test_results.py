@@ -135,7 +135,7 @@ def test_savings_with_censoring_are_bounds() -> None:
     assert saving(never, reached)["fewer rounds"] == "≤ -90.0%"
     assert saving(never, never)["faster"] == "–"
     table = savings_table(STUDY, 1, TO_60, "fedteddi")
-    assert table["rival"].tolist() == ["random", "random"]
+    assert table["baseline"].tolist() == ["random", "random"]
     assert table["fewer rounds"][0] == "≥ 50.0%"  # 5 rounds against (10, >10)
 
 

@@ -14,8 +14,8 @@ from fedteddi.results.tables import groups, rounds_to
 
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
 THIN_LINES = """\
-thin, with hollow marks: only some seeds have to learn this level and do; those that are there from the start
-count as 0 rounds, those that never get there as all of the frame's, which is less than they would need"""
+thin, with hollow marks: only some seeds have to learn this level and do; where it is already met at round 0
+that counts as 0 rounds, where it is never reached as all of the frame's, which is less than they would need"""
 
 
 def accuracy_over_rounds(study: Study, frame: int) -> Figure:
@@ -180,7 +180,9 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
         if not any(any(f.rounds) for f in found):
             continue
         x, rounds = np.array(levels), np.array([f.censored for f in found]).T
-        by_all = np.array([all(f.rounds) for f in found])  # neither 0, there from the start, nor None, never
+        by_all = np.array(
+            [all(f.rounds) for f in found]
+        )  # neither 0, already met at round 0, nor None, never
         by_some = np.array([any(f.rounds) for f in found]) & ~by_all
         line(ax, scheduler, x[by_all], rounds[:, by_all])  # even if it has no point: for the legend
         if by_some.any():

@@ -38,10 +38,8 @@ def read_study(path: Path) -> Study:
     runs = [read_run(folder) for folder in found]
     first = next((run.settings for run in runs if run.scheduler not in REFERENCES), runs[0].settings)
     for run, folder in zip(runs, found, strict=True):
-        if _without_variant(run.settings, first) != _without_variant(first, first):
-            different = first_difference(
-                _without_variant(first, first), _without_variant(run.settings, first)
-            )
+        if without_variant(run.settings, first) != without_variant(first, first):
+            different = first_difference(without_variant(first, first), without_variant(run.settings, first))
             raise InputError(f"{folder} belongs to another experiment ({different}): report it apart")
     names = [(run.scheduler, run.settings.radio.deadline_s, run.settings.seed) for run in runs]
     if len(set(names)) < len(names):
@@ -52,7 +50,7 @@ def read_study(path: Path) -> Study:
     return Study(tuple(runs))
 
 
-def _without_variant(settings: Settings, first: Settings) -> Settings:
+def without_variant(settings: Settings, first: Settings) -> Settings:
     """Return settings without what may differ between the runs of one study."""
     if settings.name == "centralised":
         settings = settings.changed(

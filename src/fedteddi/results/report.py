@@ -33,7 +33,7 @@ def make_tables(study: Study, targets: list[float] | None, ours: str) -> dict[st
         found[f"Frame {frame}: cost to an accuracy"] = study.costs_table(frame, wanted)
         against = study.savings_table(frame, wanted, ours)
         if len(against):
-            found[f"Frame {frame}: {ours} against each rival"] = against
+            found[f"Frame {frame}: {ours} against each baseline"] = against
         found[f"Frame {frame}: old and new classes"] = study.continual_table(frame)
     return {title: table for title, table in found.items() if len(table)}
 

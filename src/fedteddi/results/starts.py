@@ -64,7 +64,7 @@ def _start(run: RunRecord) -> str:
 
 
 def _depends_on(run: RunRecord) -> str:
-    """Return what decides a run's first model and how it is judged: seed, data, model, pre-training, test images."""
+    """Return what decides a run's first model and how it is evaluated: seed, data, model, pre-training, test images."""
     settings = run.settings
     training = settings.training.model_dump()
     own = {

@@ -39,7 +39,7 @@ class RoundsTo:
 
     @property
     def rounding_variance(self) -> float:
-        """Of a round that is uniform between two evaluations; 0 (there from the start) and never are not rounded."""
+        """Of a round that is uniform between two evaluations; 0 (already met at round 0) and never are not rounded."""
         return (self.every**2 - 1) / 12 if any(self.rounds) else 0.0
 
     def __str__(self) -> str:
@@ -116,12 +116,12 @@ def costs_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
 
 
 def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.DataFrame:
-    """Return how much sooner `ours` reaches each target than every rival, with paired 95 % intervals."""
+    """Return how much sooner `ours` reaches each target than every baseline, with paired 95 % intervals."""
     rows = []
-    for deadline_s, rival, theirs in groups(study):
+    for deadline_s, baseline, theirs in groups(study):
         own = [run for run in study.of(ours, deadline_s) if run.finished]
         shared = {run.settings.seed for run in own} & {run.settings.seed for run in theirs}
-        if rival in (ours, *REFERENCES) or not shared:
+        if baseline in (ours, *REFERENCES) or not shared:
             continue
         pair = [[run for run in runs if run.settings.seed in shared] for runs in (own, theirs)]
         for accuracy in ACCURACIES:
@@ -130,7 +130,7 @@ def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.D
                 rows.append(
                     {
                         "deadline s": deadline_s,
-                        "rival": rival,
+                        "baseline": baseline,
                         "accuracy": accuracy,
                         "target": percent(target),
                     }
@@ -142,14 +142,14 @@ def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.D
 def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
     """Return "fewer rounds" 1 − R/R', "faster" R'/R − 1 and the paired difference R' − R of two rules.
 
-    Where the rival is censored these are lower bounds (≥), where we are, upper bounds (≤), where both are, nothing.
+    Where the baseline is censored these are lower bounds (≥), where we are, upper bounds (≤), where both are, nothing.
     """
     we_miss, they_miss = (r.reached < len(r.rounds) for r in (ours, theirs))
     mine, other = ours.censored, theirs.censored
     sign = "≥ " if they_miss else "≤ " if we_miss else ""
     known = not (we_miss and they_miss)
     fewer = faster = "–"
-    # No bound where one is there from the start: 100 % fewer rounds than anybody, however many these would need.
+    # No bound where one meets it at round 0: 100 % fewer rounds than anybody, however many these would need.
     if known and other.any():
         fewer = f"{sign if mine.any() else ''}{1 - mine.mean() / other.mean():.1%}"
     if known and mine.any():

@@ -1,0 +1,121 @@
+"""A study with factors, level by level: how the claims fare there, and what was reached."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pandas as pd
+
+from fedteddi.results import tables
+from fedteddi.results.runs import ACCURACIES
+from fedteddi.results.tables import percent
+from fedteddi.studies.comparison import MARKS, in_words
+from fedteddi.studies.findings import Finding
+from fedteddi.studies.outcomes import Outcomes
+from fedteddi.studies.play import study_at
+from fedteddi.studies.study import BASELINE, Factor, StudyPlan
+from fedteddi.studies.summaries import Summaries
+
+REACHED = ["final balanced", "final global", "clients a round", "with new classes"]
+Found = Mapping[str, Mapping[str, Finding]]  # by level's key and claim's title
+
+
+def outcomes_by_level(plan: StudyPlan, summaries: Summaries) -> dict[str, Outcomes]:
+    """Return the outcomes at every level, the baseline first."""
+    found = {BASELINE: plan.outcomes(study_at(plan, summaries))}
+    for factor, level in plan.varied():
+        found[factor.key(level)] = plan.outcomes(study_at(plan, summaries, factor, level))
+    return found
+
+
+def findings(plan: StudyPlan, by_level: Mapping[str, Outcomes]) -> Found:
+    """Hold every claim against every level."""
+    return {
+        key: {row.title: _one(row.findings[0]) for claim in plan.claims for row in claim.evaluate(own)}
+        for key, own in by_level.items()
+    }
+
+
+def _one(finding: Finding) -> Finding:
+    return replace(finding, verdict="inconclusive") if finding.mark == "not run" else finding
+
+
+def counts_table(found: Found) -> pd.DataFrame:
+    """Return at how many levels each claim is ahead, mixed, behind, open or not run, and what intervals decide."""
+    rows = []
+    for title in found[BASELINE]:
+        own = [one[title] for one in found.values()]
+        row: dict[str, object] = {"claim": title}
+        row |= {in_words(mark): sum(one.mark == mark for one in own) for mark in MARKS}
+        rows.append(row | {v: sum(one.verdict == v for one in own) for v in ("holds", "does not hold")})
+    return pd.DataFrame(rows)
+
+
+def claims_at(factor: Factor, found: Found) -> pd.DataFrame:
+    """Return how every claim fares at the levels of a factor: a row per claim, a column per level."""
+    base = {level.label: "" if level.changes else " (baseline)" for level in factor.levels}
+    columns = {factor.key(level): factor.named(level) + base[level.label] for level in factor.levels}
+    titles = list(found[BASELINE])
+    rows = [{name: cell(found[key][title]) for key, name in columns.items()} for title in titles]
+    return pd.DataFrame([{"claim": title} | row for title, row in zip(titles, rows, strict=True)])
+
+
+def cell(one: Finding) -> str:
+    """Return a finding in a few words: who is ahead, by how much on average, and what the interval decides."""
+    text = in_words(one.mark, one.seeds)
+    mean = one.numbers.shown["difference"].partition(" [")[0] if one.numbers else "–"
+    if mean != "–":
+        text += f", {mean}" + (f" to {one.at}" if one.at else "")
+    return text if one.verdict == "inconclusive" else f"{text} ({one.verdict})"
+
+
+def reached_table(plan: StudyPlan, factor: Factor, by_level: Mapping[str, Outcomes]) -> pd.DataFrame:
+    """Return rounds to the targets, final accuracies and scheduled clients, by level and rule.
+
+    Rules that the factor does not concern have one row, for any level.
+    """
+    concerned = plan.concerned(factor)
+    others = [rule for rule in plan.rule_names if rule not in concerned]
+    parts = []
+    for level in factor.levels:
+        label = level.label if level.changes else f"{level.label} (baseline)"
+        parts.append(_reached(by_level[factor.key(level)], concerned).assign(**{factor.symbol: label}))
+    parts.append(_reached(by_level[BASELINE], others).assign(**{factor.symbol: "any"}))
+    table = pd.concat(parts)
+    return table[[factor.symbol, *table.columns.drop(factor.symbol)]]
+
+
+def _reached(found: Outcomes, rules: list[str]) -> pd.DataFrame:
+    """Return a row for each of these rules; one without runs says so."""
+    targets = [
+        f"{accuracy} {percent(target)}" for accuracy in ACCURACIES for target in found.targets[accuracy]
+    ]
+    columns = ["seeds", *targets, *REACHED]
+    table = pd.DataFrame(columns=columns)
+    if found.study.runs:
+        reached = tables.rounds_table(found.study, 1, found.targets).set_index("scheduler")
+        table = reached.join(tables.summary(found.study, 1).set_index("scheduler")[["seeds", *REACHED]])[
+            columns
+        ]
+    table = table.astype(object).reindex(rules).fillna({"seeds": "not run"}).fillna("–")
+    return table.rename_axis("scheduler").reset_index()
+
+
+def answer(plan: StudyPlan, found: Found) -> str:
+    """Say in two sentences which claims stand everywhere, which nowhere, and which levels reverse one."""
+    run = {key: own for key, own in found.items() if any(one.mark != "not run" for one in own.values())}
+
+    def always(mark: str) -> str:
+        marks = {title: {own[title].mark for own in run.values()} - {"not run"} for title in found[BASELINE]}
+        return ", ".join(f"“{title}”" for title, there in marks.items() if there == {mark}) or "no claim"
+
+    turned = [
+        f"{plan.level_names[key]} (“{title}”)"
+        for key, own in run.items()
+        for title, one in own.items()
+        if {one.mark, found[BASELINE][title].mark} == {"ahead", "behind"}
+    ]
+    return (
+        f"Over the {len(run)} of {len(found)} settings that were run, {plan.ours} is ahead on every seed everywhere in"
+        f" {always('ahead')}, and behind on every seed everywhere in {always('behind')}."
+        f" Levels that reverse a claim, from ahead to behind or back: {', '.join(turned) or 'none'}."
+    )

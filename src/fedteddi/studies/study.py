@@ -1,0 +1,192 @@
+"""What a study is: a TOML file that says which runs it consists of, and what is claimed about them."""
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.results.runs import ACCURACIES, Accuracy, Study
+from fedteddi.schedulers.registry import named_rule
+from fedteddi.settings import Positive, Section, Settings, load_experiment
+from fedteddi.studies.claims import Claim, Faster, First
+from fedteddi.studies.outcomes import Outcomes
+
+BASELINE = "baseline"
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Level(Section):
+    """One value of a factor, called τ = 5 by people and `tau-5` in folders and files."""
+
+    label: str
+    changes: dict[str, Any] = Field(default={})  # of the settings; none: the baseline
+    only: list[str] = Field(default=[])  # the rules to be run, where not all of the factor's are
+
+
+class Factor(Section):
+    """Something that is varied alone."""
+
+    name: str  # in commands and folders
+    symbol: str  # in tables and figures
+    title: str
+    levels: Annotated[list[Level], Field(min_length=2)]
+    quick_levels: list[Level] = Field(default=[])  # those of the quick study, where they differ
+    schedulers: list[str] = Field(default=[])  # the rules that it concerns; none named: all
+    note: str = ""  # {first} and {last} stand for the labels of these levels
+
+    def key(self, level: Level) -> str:
+        """Return the name of a level's folder and file."""
+        return f"{self.name}-{level.label}" if level.changes else BASELINE
+
+    def named(self, level: Level) -> str:
+        """Return what people call a level."""
+        return f"{self.symbol} = {level.label}"
+
+
+class StudyPlan(Section):
+    """Which runs a study consists of, and what is claimed about them."""
+
+    name: str  # of its folders and its page
+    argument: str = ""  # of the command that plays it: its name, or its file
+    kept_as: str = ""  # what its summaries call it, where not by its name
+    title: str
+    experiment: str
+    changes: dict[str, Any] = Field(default={})  # of the experiment's settings
+    options: dict[str, Any] = Field(default={})  # for every rule that has them
+    ours: str = "fedteddi"  # the rule that the others are compared with
+    schedulers: Annotated[list[str], Field(min_length=2)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    deadlines_s: Annotated[list[Positive], Field(min_length=1)]
+    targets: dict[Accuracy, list[Share]]
+    claims: Annotated[list[Claim], Field(min_length=1)]
+    factors: list[Factor] = Field(default=[])
+    quick: dict[str, Any] = Field(default={})  # settings that --quick changes
+    notes: str = ""  # what a reader must know to understand the claims
+    is_quick: bool = False
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> "StudyPlan":
+        rules = [self.ours, *(rule for factor in self.factors for rule in factor.schedulers)]
+        for claim in self.claims:
+            rules += [claim.than] if isinstance(claim.than, str) else claim.than
+        for rule in rules:
+            if rule not in self.rule_names:
+                hint = nearest_hint(rule, self.rule_names)
+                raise ValueError(f"{shown(rule)} is not among the study's schedulers{hint}: add it there")
+        if set(self.targets) != set(ACCURACIES):
+            raise ValueError(f"targets={{...}}: give some for each of {' and '.join(ACCURACIES)}")
+        if self.factors and len(self.deadlines_s) > 1:
+            raise ValueError("a study with factors has one deadline")
+        for factor in self.factors:
+            for levels in (factor.levels, factor.quick_levels or factor.levels):
+                if sum(not level.changes for level in levels) != 1:
+                    raise ValueError(f"factor {factor.name}: one level, the baseline's, has no changes")
+        return self
+
+    @property
+    def rule_names(self) -> tuple[str, ...]:
+        """The rules as their runs are called."""
+        return tuple(named_rule(rule).name for rule in self.schedulers)
+
+    @property
+    def settings(self) -> Settings:
+        """The complete settings of its runs, but for rule, seed, deadline and level."""
+        return self.whole_settings.changed(**flat(self.quick if self.is_quick else {}))
+
+    @property
+    def whole_settings(self) -> Settings:
+        """The settings of the study as it was meant, not shortened."""
+        return load_experiment(self.experiment).changed(**flat(self.changes))
+
+    def quickened(self) -> "StudyPlan":
+        """Return the study that tries everything once, in minutes."""
+        factors = [f.model_copy(update={"levels": f.quick_levels or f.levels}) for f in self.factors]
+        return self.model_copy(update={"seeds": self.seeds[:1], "factors": factors, "is_quick": True})
+
+    def outcomes(self, study: Study) -> Outcomes:
+        """Return what runs of this study came to."""
+        others = [rule for rule in self.rule_names if rule != self.ours]
+        return Outcomes(study, self.ours, others, self.deadlines_s, self.targets)
+
+    def concerned(self, factor: Factor) -> list[str]:
+        """Return the rules that a factor concerns."""
+        return factor.schedulers or [*self.rule_names]
+
+    def varied(self) -> Iterator[tuple[Factor, Level]]:
+        """Yield every level but the baseline's."""
+        for factor in self.factors:
+            yield from ((factor, level) for level in factor.levels if level.changes)
+
+    @property
+    def level_names(self) -> dict[str, str]:
+        """What people call every level, by its folder, the baseline first."""
+        named = {factor.key(level): factor.named(level) for factor, level in self.varied()}
+        return {BASELINE: "the baseline"} | named
+
+
+def study_names() -> list[str]:
+    """Return the built-in studies."""
+    found = [file.name for file in files("fedteddi.studies").iterdir() if file.name.endswith(".toml")]
+    return sorted(name.removesuffix(".toml") for name in found)
+
+
+def load_study(name: str) -> StudyPlan:
+    """Load a study: a TOML file, or the name of a built-in one."""
+    own = Path(name).stem if name.endswith(".toml") else name
+    try:
+        return StudyPlan.model_validate({"name": own, "argument": name} | _read(name))
+    except ValidationError as error:
+        raise InputError(f"{own}.toml: {_sentence(error)}") from None
+
+
+def known(what: str, names: Iterable[str], all_known: Iterable[str]) -> list[str]:
+    """Return the names, all there are if none is given; refuse one that is not known."""
+    every = list(all_known)
+    for name in (given := list(dict.fromkeys(names))):
+        if name not in every:
+            hint = nearest_hint(name, every)
+            raise InputError(f"no {what} is called {shown(name)}{hint}: known are {', '.join(every)}")
+    return given or every
+
+
+def flat(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings as `Settings.changed` takes them: section__key."""
+    found: dict[str, Any] = {}
+    for key, value in changes.items():
+        own = f"{prefix}{key}"
+        found |= flat(value, f"{own}__") if isinstance(value, dict) else {own: value}
+    return found
+
+
+def _read(name: str) -> dict[str, Any]:
+    """Read a study's TOML; what it leaves out is as in the study it is like."""
+    try:
+        if name.endswith(".toml"):
+            text = Path(name).read_text(encoding="utf-8")
+        else:
+            (own,) = known("study", [name], study_names())
+            text = files("fedteddi.studies").joinpath(f"{own}.toml").read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except (OSError, ValueError) as error:  # among them what is no text, or no TOML
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name} cannot be read as a study ({error}): give a TOML file") from None
+    like = data.pop("like", None)
+    return _read(str(like)) | data if like is not None else data
+
+
+def _sentence(error: ValidationError) -> str:
+    """Return the first thing wrong as one sentence; an unknown key explains why another is missing."""
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    place = ".".join(str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        keys = {key for part in (StudyPlan, Factor, Level, Faster, First) for key in part.model_fields}
+        return f"unknown key {shown(place)}{nearest_hint(str(first['loc'][-1]), keys)}"
+    if first["type"] == "missing":
+        return f"{place} is missing: give it"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{place}={shown(first['input'])}: {message[0].lower()}{message[1:]}" if place else message
