@@ -1,4 +1,4 @@
-"""Which tiles suit our models' convolutions on a GPU: the present choice (learning/conv_tiles.py) and a dozen others.
+"""Which tiles suit our models' convolutions on a GPU: those of learning/gpu/kernels/conv_tiles.py, and a dozen others.
 
     python benchmarks/conv_tiles.py [--model resnet18] [--jobs 16] [--precision bf16] [--kinds forward images weight]
 
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedteddi.learning.conv_tiles import (
+from fedteddi.learning.gpu.kernels.conv_tiles import (
     SHARED_BYTES,
     Tile,
     product_bytes,
@@ -164,7 +164,7 @@ class Work:
 
     def by(self, tile: Tile) -> Tensor:
         """Do it with a tile."""
-        from fedteddi.learning.triton_conv import conv_product, images_product, weight_product
+        from fedteddi.learning.gpu.kernels.conv import conv_product, images_product, weight_product
 
         taps, stride, pad = (self.shape.taps,) * 2, self.shape.stride, self.shape.taps // 2
         if self.kind == "forward":

@@ -25,11 +25,11 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
+from fedteddi.learning.engine import Candidate, Probe, TrainJob
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import Candidate, Probe, TrainJob
+from fedteddi.learning.gpu.engine import Stacked
 from fedteddi.learning.models import make_model
-from fedteddi.learning.stacked import Stacked
 
 BATCH, STEPS = 32, 10
 

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from fedteddi.laboratory import Laboratory
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.models import make_model
 from fedteddi.protocol.messages import Request
-from fedteddi.run import Run
 from fedteddi.settings import Settings, parse_settings
+from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.run import Run
 
 
 def images(count: int = 10_000) -> Dataset:

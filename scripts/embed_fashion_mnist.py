@@ -4,7 +4,7 @@
     python scripts/embed_fashion_mnist.py
 
 Takes the first 800 training and the first 200 test images of every class, in the official order, and writes them as
-uint8 arrays. Running it again gives the same pixels; `tests/learning/test_data.py` holds their checksum.
+uint8 arrays. Running it again gives the same pixels; `tests/learning/test_learning.py` holds their checksum.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 SOURCE = Path("/usr/share/datasets/fashion-mnist")
-TARGET = Path(__file__).parents[1] / "src/fedteddi/learning/embedded/fashion_mnist.npz"
+TARGET = Path(__file__).parents[1] / "src/fedteddi/learning/datasets/embedded/fashion_mnist.npz"
 PER_CLASS = {"train": 800, "test": 200}
 FILES = {"train": "train", "test": "t10k"}
 

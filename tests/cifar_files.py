@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.learning.catalogue import Cifar
+from fedteddi.learning.datasets.catalogue import Cifar
 
 
 def batch(which: Cifar, number: int, images: int = 4) -> dict[Any, Any]:

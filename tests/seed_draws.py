@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from fedteddi.laboratory import Laboratory
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.settings import Settings
+from fedteddi.simulation.laboratory import Laboratory
 
 
 class SeedDraws:

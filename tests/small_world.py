@@ -3,7 +3,7 @@
 import numpy as np
 from torch import nn
 
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.settings import Settings, parse_settings
 
 

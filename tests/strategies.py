@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fedteddi import RoundView
-from fedteddi.wireless.bandwidth import minimum_bandwidth_hz
+from fedteddi.wireless.uplink import minimum_bandwidth_hz
 
 
 def mixes(clients: int, classes: int) -> st.SearchStrategy[np.ndarray]:

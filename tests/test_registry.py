@@ -11,8 +11,8 @@ import pytest
 
 from cli_runner import Outcome
 from fedteddi import InputError, RoundView, Schedule, make_scheduler
-from fedteddi.cli_parts import KINDS
-from fedteddi.learning.data import load_dataset
+from fedteddi.cli.parts import KINDS
+from fedteddi.learning.datasets.dataset import load_dataset
 from fedteddi.registry import (
     BUILT_IN,
     Kind,

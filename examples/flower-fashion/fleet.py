@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from fedteddi.flower import FINISHED
+from fedteddi.flower.app import FINISHED
 
 APP = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent

@@ -16,15 +16,15 @@ from fedteddi.schedulers.references import Reference
 from fedteddi.schedulers.registry import make_scheduler, scheduler_names
 from fedteddi.schedulers.schedule import Schedule, Scheduler, SchedulerWithMemory
 from fedteddi.schedulers.view import RoundView
-from fedteddi.wireless.bandwidth import minimum_bandwidth_hz, rate_bps
 from fedteddi.wireless.channels import Shadowing
 from fedteddi.wireless.channels.laws import check_channel
+from fedteddi.wireless.uplink import minimum_bandwidth_hz, rate_bps
 
 __version__ = "0.1.0"
 
 # What simulates imports torch, and does so only when it is used.
 _SIMULATOR = {
-    "Dataset": "fedteddi.learning.data",
+    "Dataset": "fedteddi.learning.datasets.dataset",
     "Settings": "fedteddi.settings",
     "check_local_training": "fedteddi.learning.local_training.laws",
     "compare": "fedteddi.experiment",
@@ -34,7 +34,7 @@ _SIMULATOR = {
 
 if TYPE_CHECKING:
     from fedteddi.experiment import compare, simulate
-    from fedteddi.learning.data import Dataset
+    from fedteddi.learning.datasets.dataset import Dataset
     from fedteddi.learning.local_training.laws import check_local_training
     from fedteddi.results.reading import read_study
     from fedteddi.settings import Settings

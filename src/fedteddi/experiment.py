@@ -6,18 +6,18 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fedteddi.cluster import Cluster, connected
-from fedteddi.cluster_groups import play_in_groups
 from fedteddi.errors import InputError, shown
-from fedteddi.laboratory import Laboratory
-from fedteddi.learning.data import Dataset, load_dataset
-from fedteddi.lockstep import Progress, Watch, play_together, writing_into
+from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.registry import name_of, option_defaults
 from fedteddi.results.folder import RunFolder, check_out, differences, locked
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
-from fedteddi.runtimes.in_process import Exchange
 from fedteddi.schedulers.registry import SCHEDULERS, find_scheduler, named_rule
 from fedteddi.settings import Settings
+from fedteddi.simulation.in_process import Exchange
+from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.parallel.cluster import Cluster, connected
+from fedteddi.simulation.parallel.groups import play_in_groups
+from fedteddi.simulation.session import Progress, Watch, play_together, writing_into
 
 __all__ = ["Progress", "Watch", "compare", "play", "reference", "run_name", "simulate", "variant"]
 

@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 
 from fedteddi import InputError, Settings, compare, read_study, simulate
 from fedteddi.aggregation import FedAvg, FedAvgM, Received, make_aggregation
-from fedteddi.checkpoint import load_checkpoint, save_checkpoint
 from fedteddi.experiment import Progress, variant
-from fedteddi.laboratory import Laboratory
 from fedteddi.results.folder import RunFolder
-from fedteddi.run import Run
 from fedteddi.settings import read_settings, write_settings
+from fedteddi.simulation.checkpoint import load_checkpoint, save_checkpoint
+from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.run import Run
 from small_world import tiny_data, tiny_settings
 
 MOMENTUM: dict[str, Any] = {"server__aggregation": "fedavgm"}
@@ -201,7 +201,7 @@ class Interrupted(Exception):
 @pytest.mark.parametrize("stop_after", [1, 2, 4, 7])
 def test_resume_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int) -> None:
     """In frame 0, at its end (the best state is at stake), and in frame 1."""
-    monkeypatch.setattr("fedteddi.lockstep.CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr("fedteddi.simulation.session.CHECKPOINT_EVERY_S", 0.0)
     settings = tiny_settings(**MOMENTUM)
     simulate(settings, data=tiny_data(), out=tmp_path / "whole")
 
@@ -258,7 +258,7 @@ def test_any_state_survives_a_checkpoint(tmp_path: Path) -> None:
 def test_checkpoints_from_before_there_was_a_state_are_read(tmp_path: Path) -> None:
     import safetensors.torch
 
-    from fedteddi.checkpoint import _checksum
+    from fedteddi.simulation.checkpoint import _checksum
 
     settings = tiny_settings(rounds=[2, 0, 0])
     simulate(settings, data=tiny_data(), out=tmp_path / "run")

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from fedteddi import InputError, compare, read_study, simulate
-from fedteddi.laboratory import Laboratory
 from fedteddi.results.report import write_report
-from fedteddi.runtimes.clients import Clients
+from fedteddi.simulation.clients import Clients
+from fedteddi.simulation.laboratory import Laboratory
 from small_world import tiny_data, tiny_settings
 
 RULES = ["fedteddi", "random", "best-norm", "power-of-choice", "fed-cbs", "everyone", "centralised"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedteddi import simulate
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from seed_draws import SeedDraws
 from small_world import tiny_data, tiny_settings
 

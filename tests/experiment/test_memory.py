@@ -12,15 +12,15 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from fedteddi import InputError, RoundView, Schedule, compare, simulate
-from fedteddi.cluster_groups import Group, play_group
 from fedteddi.experiment import Progress
-from fedteddi.laboratory import Laboratory
 from fedteddi.results.folder import locked
-from fedteddi.runtimes.clients import Clients
-from fedteddi.runtimes.in_process import Asked, InProcess
 from fedteddi.schedulers.memory import from_json
 from fedteddi.schedulers.rules.age_of_update import AgeOfUpdate
 from fedteddi.schedulers.rules.round_robin import RoundRobin
+from fedteddi.simulation.clients import Clients
+from fedteddi.simulation.in_process import Asked, InProcess
+from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.parallel.groups import Group, play_group
 from small_world import tiny_data, tiny_settings
 
 NARROW: dict[str, Any] = {"radio__total_hz": 4e3}  # about two of six fit
@@ -29,7 +29,7 @@ NARROW: dict[str, Any] = {"radio__total_hz": 4e3}  # about two of six fit
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("fedteddi.lockstep.CHECKPOINT_EVERY_S", 0.0)  # after every round
+    monkeypatch.setattr("fedteddi.simulation.session.CHECKPOINT_EVERY_S", 0.0)  # after every round
 
 
 class Interrupted(Exception):
@@ -108,7 +108,7 @@ def test_without_its_memory_a_resumed_run_would_choose_others(
     with pytest.raises(Interrupted):
         simulate(settings, data=tiny_data(), out=tmp_path / "parts", watch=interrupt_after(4))
     first = AgeOfUpdate().initial_state(6) if scheduler == "age-of-update" else 0
-    monkeypatch.setattr("fedteddi.checkpoint.from_json", lambda _kept: first)
+    monkeypatch.setattr("fedteddi.simulation.checkpoint.from_json", lambda _kept: first)
     forgetful = simulate(settings, data=tiny_data(), out=tmp_path / "parts", resume=True)
     chosen = [[r.get("clients") for r in record.records] for record in (whole, forgetful)]
     assert chosen[0][:6] == chosen[1][:6]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fedteddi import InputError, Settings, compare, simulate
-from fedteddi.laboratory import Laboratory
 from fedteddi.protocol.messages import Answers, Report
-from fedteddi.runtimes.clients import draw_batches, release_mix
-from fedteddi.runtimes.in_process import InProcess
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.view import RoundView
+from fedteddi.simulation.clients import draw_batches, release_mix
+from fedteddi.simulation.in_process import InProcess
+from fedteddi.simulation.laboratory import Laboratory
 from small_world import tiny_data, tiny_settings
 
 

@@ -8,8 +8,8 @@ import torch
 
 from fedteddi import InputError, compare, read_study, simulate
 from fedteddi.experiment import run_name, variant
-from fedteddi.laboratory import Laboratory
-from fedteddi.learning.jobs import TrainJob
+from fedteddi.learning.engine import TrainJob
+from fedteddi.simulation.laboratory import Laboratory
 from small_world import tiny_data, tiny_settings
 
 ALL = ["random", "everyone", "centralised"]

@@ -15,14 +15,14 @@ import pytest
 import torch
 
 from fedteddi import InputError, compare, read_study, simulate
-from fedteddi.checkpoint import load_checkpoint, save_checkpoint
 from fedteddi.experiment import Progress, run_name, variant
-from fedteddi.laboratory import Laboratory
-from fedteddi.pretrained import Pretraining
 from fedteddi.results.folder import RunFolder, locked
 from fedteddi.results.report import make_tables
-from fedteddi.run import Run
 from fedteddi.settings import Settings, write_settings
+from fedteddi.simulation.checkpoint import load_checkpoint, save_checkpoint
+from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.pretrained import Pretraining
+from fedteddi.simulation.run import Run
 from small_world import tiny_data, tiny_settings
 
 RULES = ["fedteddi", "random", "best-norm", "power-of-choice", "fed-cbs"]
@@ -224,7 +224,7 @@ def test_resume_after_an_interruption_is_bit_identical(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, scheduler: str
 ) -> None:
     """With a checkpoint after every round, so that it is the checkpoint that is tested, not a fresh start."""
-    monkeypatch.setattr("fedteddi.lockstep.CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr("fedteddi.simulation.session.CHECKPOINT_EVERY_S", 0.0)
     settings = tiny_settings(scheduler=scheduler)
     simulate(settings, data=tiny_data(), out=tmp_path / "whole")
 
@@ -596,7 +596,7 @@ def test_pretrained_models_depend_on_the_data_and_the_users_code(tmp_path: Path)
 def test_resuming_a_finished_run_does_not_pretrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tiny_settings(training__pretrain_epochs=1, rounds=[0, 1, 0])
     simulate(settings, data=tiny_data(), out=tmp_path / "run")
-    monkeypatch.setattr("fedteddi.pretrained.pretraining_job", None)
+    monkeypatch.setattr("fedteddi.simulation.pretrained.pretraining_job", None)
     monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "empty"))
     assert simulate(settings, data=tiny_data(), out=tmp_path / "run", resume=True).finished
 

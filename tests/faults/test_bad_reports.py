@@ -9,8 +9,8 @@ import pytest
 
 from cli_runner import Outcome
 from fedteddi import InputError, example_round
-from fedteddi.cli import _read
-from fedteddi.protocol.reports import write_round
+from fedteddi.cli.rounds import _read
+from fedteddi.protocol.round_json.reports import write_round
 
 Cli = Callable[..., Outcome]
 GOOD: dict[str, Any] = json.loads(write_round(example_round(0)))
@@ -198,6 +198,6 @@ def test_a_rule_file_that_exits_is_an_error_not_a_success(cli: Cli, tmp_path: Pa
 
 
 def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedteddi.cli.sys.stdin", None)
+    monkeypatch.setattr("fedteddi.cli.rounds.sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         _read("-")

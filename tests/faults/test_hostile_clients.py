@@ -11,12 +11,12 @@ import torch
 from fedteddi import make_scheduler
 from fedteddi.aggregation import FedAvg
 from fedteddi.errors import DivergedError
-from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.rules.random import Random
 from fedteddi.settings import Settings, parse_settings
+from fedteddi.wireless.environment import Environment
 
 COUNTS = np.array([[30, 0], [10, 10], [0, 60]])  # D = 30, 20, 60
 BATCHES = COUNTS * np.array([[2], [3], [1]])  # 60 each: 6 steps of 10

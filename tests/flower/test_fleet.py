@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from fedteddi import Settings, simulate
-from fedteddi.flower import FINISHED
-from fedteddi.laboratory import Laboratory
+from fedteddi.flower.app import FINISHED
+from fedteddi.flower.records import settings_of
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.registry import load_object
-from fedteddi.runtimes.flower_records import settings_of
-from fedteddi.runtimes.in_process import Asked, InProcess
+from fedteddi.simulation.in_process import Asked, InProcess
+from fedteddi.simulation.laboratory import Laboratory
 
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from fedteddi import InputError, simulate
+from fedteddi.learning.cpu import OneByOne
 from fedteddi.learning.dropout import draw_keys
+from fedteddi.learning.engine import Candidate, Probe, TrainJob
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import Candidate, Probe, TrainJob
-from fedteddi.learning.one_by_one import OneByOne
 from small_world import tiny_data, tiny_settings
 
 SEEN = np.array([True, True, True, False, False])
@@ -81,7 +81,7 @@ def test_a_run_closes_what_nobody_has_seen() -> None:
 
 def test_outputs_that_are_to_come_enter_as_they_were_made() -> None:
     """Pre-training decays all weights, but a new output of an expanded head is a fresh one."""
-    from fedteddi.laboratory import Laboratory
+    from fedteddi.simulation.laboratory import Laboratory
 
     settings = tiny_settings(
         training__head="expanding", training__pretrain_epochs=3, training__pretrain_weight_decay=0.1

@@ -10,13 +10,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedteddi import InputError
-from fedteddi.learning.data import Dataset, load_dataset
+from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.learning.dropout import KeyedDropout, set_key
+from fedteddi.learning.engine import NO_IMAGE, Candidate, Trained, TrainJob
 from fedteddi.learning.evaluation import class_accuracy
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import NO_IMAGE, Candidate, Trained, TrainJob
 from fedteddi.learning.models import make_model
-from fedteddi.learning.one_by_one import OneByOne
 from fedteddi.learning.pretraining import pretraining_job
 from fedteddi.learning.statistics import _has_shortcut, class_gradient, gradient_variance, mean_loss
 from fedteddi.settings import TrainingSettings
@@ -350,7 +350,7 @@ def test_a_model_that_many_runs_share_is_judged_once(monkeypatch: pytest.MonkeyP
     first, second = engine.model.weights.clone(), engine.model.weights * 3
     expected = engine.class_accuracy([Candidate(first), Candidate(second)])
     calls: list[int] = []
-    monkeypatch.setattr("fedteddi.learning.one_by_one.class_accuracy", lambda *_: calls.append(1))
+    monkeypatch.setattr("fedteddi.learning.cpu.class_accuracy", lambda *_: calls.append(1))
     again = [Candidate(weights) for weights in (second, first, second)]
     np.testing.assert_array_equal(engine.class_accuracy(again), expected[[1, 0, 1]])
     assert not calls

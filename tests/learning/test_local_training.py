@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from fedteddi import InputError, compare, simulate
+from fedteddi.learning.cpu import OneByOne
 from fedteddi.learning.dropout import draw_keys
+from fedteddi.learning.engine import TrainJob
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import TrainJob
+from fedteddi.learning.gpu.engine import Stacked
 from fedteddi.learning.local_training import LOCAL_TRAINING, FedProx, LocalTraining, make_local_training
 from fedteddi.learning.local_training.laws import LAWS, check_local_training
-from fedteddi.learning.one_by_one import OneByOne
-from fedteddi.learning.stacked import Stacked
 from small_world import tiny_data, tiny_settings
 
 STEPS, BATCH = 4, 8

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedteddi import simulate
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.settings import Settings, parse_settings
 from paper.whole_run import Reading, WholeRun
 

@@ -10,12 +10,12 @@ from scipy.optimize import brentq
 from fedteddi import InputError, make_scheduler, minimum_bandwidth_hz, rate_bps
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.admission import OnNoFit, fitting_in_order
-from fedteddi.wireless.bandwidth import LN2, share_band_hz
 from fedteddi.wireless.cell import positions_m, positions_of
 from fedteddi.wireless.channels import Draws, Shadowing
 from fedteddi.wireless.channels.shadowing import path_loss_db
 from fedteddi.wireless.computation import computation_delay_s
 from fedteddi.wireless.radio import Radio, watts_from_dbm
+from fedteddi.wireless.uplink import LN2, share_band_hz
 
 EPSILON = 2.2e-16
 LOADS = [
@@ -175,7 +175,7 @@ def test_shared_band_gives_one_finishing_time_and_the_earliest() -> None:
 
 def test_spare_band_option_shortens_the_round() -> None:
     from fedteddi import example_round
-    from fedteddi.protocol.answer import finish_s
+    from fedteddi.protocol.round_json.answer import finish_s
 
     view = example_round(3, deadline_s=1.2)
     unused = make_scheduler("random").select(view, np.random.default_rng(0))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.settings import Settings
 from paper import whole_run_draws as drawn
 from paper.whole_run_learning import Learner, Weights, scores

@@ -9,10 +9,10 @@ import pytest
 from fedteddi import make_scheduler
 from fedteddi.aggregation import FedAvg
 from fedteddi.aggregation.fedavg import weighted_sum
-from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round, spread_over_clients
 from fedteddi.settings import Settings, parse_settings
+from fedteddi.wireless.environment import Environment
 
 COUNTS = np.array([[30, 0], [10, 10], [0, 60]])  # D = 30, 20, 60
 BATCHES = COUNTS * np.array([[2], [3], [1]])  # τ·b = 60 of them: 6 steps of 10

@@ -5,13 +5,13 @@ import pytest
 
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
-from fedteddi.protocol.environment import Environment
 from fedteddi.randomness import keyed_rng
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.paper_cifar100 import paper_cifar100_arrival, paper_cifar100_first
 from fedteddi.scenario.plan import Plan
 from fedteddi.schedulers.admission import fitting_in_order
 from fedteddi.studies.study import load_study
+from fedteddi.wireless.environment import Environment
 
 LABELS = np.repeat(np.arange(100), 500)  # CIFAR-100 has 500 training images a class
 CIFAR100 = load_study("cifar100")

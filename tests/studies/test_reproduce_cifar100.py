@@ -126,7 +126,7 @@ class Interrupted(Exception):
 
 def test_interrupted_in_the_second_frame_and_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs of 2 + 2 rounds in lock-step, stopped after 3 each: in frame 2, which began with the best of frame 1."""
-    monkeypatch.setattr("fedteddi.lockstep.CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr("fedteddi.simulation.session.CHECKPOINT_EVERY_S", 0.0)
     play("whole", ["fedteddi", "fed-cbs"], [10])
 
     def interrupt(state: Progress) -> None:

@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from fedteddi import InputError, simulate
-from fedteddi.protocol.environment import Environment
 from fedteddi.randomness import keyed_rng
 from fedteddi.settings import RadioSettings, read_settings, write_settings
 from fedteddi.wireless.channels import Draws, Rayleigh, Shadowing, make_channel
+from fedteddi.wireless.environment import Environment
 from small_world import tiny_data, tiny_settings
 
 CLIENTS, ROUNDS = 50, 400

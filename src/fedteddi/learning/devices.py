@@ -5,11 +5,11 @@ import os
 import torch
 
 from fedteddi.errors import InputError
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.datasets.dataset import Dataset
+from fedteddi.learning.engine import Engine
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import Engine
-from fedteddi.learning.one_by_one import OneByOne
-from fedteddi.learning.stacked import Stacked
+from fedteddi.learning.gpu.engine import Stacked
 
 
 def make_engine(model: FlatModel, data: Dataset, device: str = "cpu", precision: str = "float32") -> Engine:

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.flat import FlatModel
 
 IMAGES_AT_ONCE = 500

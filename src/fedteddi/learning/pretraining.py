@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fedteddi.learning.augmentation import draw_views
 from fedteddi.learning.dropout import draw_keys
-from fedteddi.learning.jobs import NO_IMAGE, TrainJob
+from fedteddi.learning.engine import NO_IMAGE, TrainJob
 from fedteddi.randomness import keyed_rng
 from fedteddi.settings import TrainingSettings
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedteddi.learning.jobs import Candidate, Engine, OnStep, Probe, Trained, TrainJob
+from fedteddi.learning.engine import Candidate, Engine, OnStep, Probe, Trained, TrainJob
 
 
 class Timed:

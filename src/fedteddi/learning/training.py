@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.dropout import set_key
+from fedteddi.learning.engine import NO_IMAGE, OnStep, Trained, TrainJob
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.jobs import NO_IMAGE, OnStep, Trained, TrainJob
 from fedteddi.learning.local_training import checked_direction
 
 

@@ -14,10 +14,9 @@ from fedteddi.heterogeneity.estimates import estimate_class_norm, pooled_gradien
 from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
-from fedteddi.protocol.answer import finish_s
 from fedteddi.protocol.checks import Failures, Heard, Refused, heard_reports
-from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
+from fedteddi.protocol.round_json.answer import finish_s
 from fedteddi.protocol.vectors import (
     NotFiniteError,
     aggregated,
@@ -32,6 +31,7 @@ from fedteddi.schedulers.schedule import AnyScheduler, Schedule, checked_choice
 from fedteddi.schedulers.search.rule import SearchingRule
 from fedteddi.schedulers.view import RoundView
 from fedteddi.settings import Settings
+from fedteddi.wireless.environment import Environment
 
 # What a rule may need beyond the class mixes and the channel. A rule that does not say gets these two.
 UNSAID_NEEDS = frozenset({"gradient_std", "class_norm"})

@@ -8,7 +8,7 @@ import numpy as np
 from fedteddi.errors import InputError, check_choice
 from fedteddi.schedulers.schedule import Schedule, Trace
 from fedteddi.schedulers.view import RoundView
-from fedteddi.wireless.bandwidth import share_band_hz
+from fedteddi.wireless.uplink import share_band_hz
 
 SpareBand = Literal["unused", "share"]
 OnNoFit = Literal["stop", "skip"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedteddi.schedulers.view import RoundView
-from fedteddi.wireless.bandwidth import minimum_bandwidth_hz
+from fedteddi.wireless.uplink import minimum_bandwidth_hz
 
 
 def law_rounds(count: int) -> Iterator[RoundView]:

@@ -26,7 +26,7 @@ from fedteddi.schedulers.schedule import (
     first_state,
 )
 from fedteddi.schedulers.view import RoundView
-from fedteddi.wireless.bandwidth import minimum_bandwidth_hz
+from fedteddi.wireless.uplink import minimum_bandwidth_hz
 
 REMEDY = (
     "keep it in a state, with initial_state(num_clients) and select(view, rng, state) -> (Schedule, state)"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedteddi.errors import check_number
-from fedteddi.wireless.bandwidth import minimum_bandwidth_hz, rate_bps
+from fedteddi.wireless.uplink import minimum_bandwidth_hz, rate_bps
 
 
 def watts_from_dbm(power_dbm: float) -> float:

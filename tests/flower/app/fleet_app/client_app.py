@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from fedteddi.flower import client_app
-from fedteddi.runtimes.device import Holding, scenario_holding
+from fedteddi.flower.device import Holding, scenario_holding
 from fedteddi.settings import Settings
 
 

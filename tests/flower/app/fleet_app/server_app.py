@@ -7,10 +7,10 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedteddi import simulate
-from fedteddi.flower import FINISHED, round_line
+from fedteddi.flower.app import FINISHED, round_line
+from fedteddi.flower.records import settings_of
+from fedteddi.flower.server import FlowerFleet
 from fedteddi.protocol.messages import Answers, Request
-from fedteddi.runtimes.flower_records import settings_of
-from fedteddi.runtimes.flower_server import FlowerFleet
 
 app = ServerApp()
 HOLD_S = 400.0

@@ -1,0 +1,74 @@
+"""What can be named (schedulers, channels, models and so on): the command that lists it, and checks of one's own."""
+
+from typing import Annotated, Any
+
+import typer
+
+from fedteddi.cli.output import print_invariants, print_parts, say, stdout_to_stderr
+from fedteddi.errors import InputError, check_choice
+from fedteddi.registry import Kind, find, load_object, make
+
+# Where each kind is defined; imported only when it is asked for, since some need torch.
+KINDS = {
+    "schedulers": "fedteddi.schedulers.registry:SCHEDULERS",
+    "channels": "fedteddi.wireless.channels:CHANNELS",
+    "aggregations": "fedteddi.aggregation:AGGREGATIONS",
+    "local-training": "fedteddi.learning.local_training:LOCAL_TRAINING",
+    "replays": "fedteddi.scenario.replay:REPLAYS",
+    "datasets": "fedteddi.learning.datasets.catalogue:DATASETS",
+    "models": "fedteddi.learning.models:MODELS",
+    "experiments": "fedteddi.settings:EXPERIMENTS",
+}
+
+
+# What `fedteddi check` can try: the kind, its invariants, and the function that tries them. Some need torch.
+SCHEDULER = "scheduler"
+CHECKED = {
+    SCHEDULER: (),
+    "channel": tuple(
+        f"fedteddi.wireless.channels{name}" for name in (":CHANNELS", ".laws:LAWS", ".laws:check_channel")
+    ),
+    "aggregation": tuple(
+        f"fedteddi.aggregation{name}" for name in (":AGGREGATIONS", ".laws:LAWS", ".laws:check_aggregation")
+    ),
+    "local-training": tuple(
+        f"fedteddi.learning.local_training{name}"
+        for name in (":LOCAL_TRAINING", ".laws:LAWS", ".laws:check_local_training")
+    ),
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("list")(list_)
+
+
+def _complete_kind(incomplete: str) -> list[str]:
+    return [name for name in KINDS if name.startswith(incomplete)]
+
+
+def list_(
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.", autocompletion=_complete_kind)],
+) -> None:
+    """List everything of one kind that has a name: what it is and where it comes from."""
+    check_choice("KIND", kind, tuple(KINDS))
+    which: Kind = load_object(KINDS[kind])
+    lines = []
+    for name in which.names():
+        try:
+            part = find(which, name)
+            lines.append((name, part.source, which.describe(part.value)))
+        except InputError as error:  # somebody's package is broken; ours still works
+            say("warning", str(error))
+    print_parts(lines)
+
+
+def check_part(name: str, kind: str, options: dict[str, Any]) -> int:
+    """Check a part that is no scheduler against the invariants of its kind; return the exit code."""
+    check_choice("--kind", kind, tuple(CHECKED))
+    which, invariants, check = (load_object(where) for where in CHECKED[kind])
+    part = make(which, name, **options)
+    with stdout_to_stderr():
+        broken = check(part)
+    print_invariants(name, list(invariants), broken)
+    return 1 if broken else 0

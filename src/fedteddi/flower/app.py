@@ -1,0 +1,93 @@
+"""FedTeddi on Flower: the two apps that a Flower project names in its pyproject.toml (docs/deploy.md).
+
+# client_app.py                              # server_app.py
+from fedteddi.flower import client_app       from fedteddi.flower import server_app
+app = client_app()                           app = server_app()
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+try:
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}: pip install 'fedteddi[flower]'", name=error.name) from None
+
+from fedteddi.errors import InputError
+from fedteddi.flower.client import client_app
+from fedteddi.flower.records import settings_of
+from fedteddi.settings import Settings
+
+if TYPE_CHECKING:
+    from fedteddi.experiment import Progress
+    from fedteddi.results.runs import RunRecord
+
+__all__ = ["client_app", "play", "server_app"]
+
+FINISHED = "all rounds are done"
+
+
+def server_app() -> ServerApp:
+    """Make the ServerApp: it plays the experiment of Flower's run configuration and prints every round's schedule.
+
+    Keys of that configuration: `experiment`, `out` (a run folder, as of `fedteddi run`), `resume`, `allow-changed`,
+    `data-dir`, and any setting of the experiment.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        config = context.run_config
+        play(
+            grid,
+            settings_of(config),
+            out=str(config.get("out", "")) or None,
+            resume=bool(config.get("resume", False)),
+            allow_changed=bool(config.get("allow-changed", False)),
+            data_dir=str(config.get("data-dir", "")) or None,
+        )
+
+    return app
+
+
+def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **more: Any) -> "RunRecord":
+    """Play an experiment on the nodes of a Grid; `more` goes to `fedteddi.simulate` (`out`, `resume`, `data_dir`)."""
+    from fedteddi.experiment import simulate
+    from fedteddi.flower.server import FlowerFleet
+
+    if settings.training.head == "expanding":
+        raise InputError(
+            "training.head='expanding' needs to know which classes all clients hold, which a fleet does not tell:"
+            " use 'all'"
+        )
+    fleet = FlowerFleet(grid, settings, settings.scenario.clients, say)
+    if settings.estimates.class_norm_layers == "all":
+        say(
+            "whole gradients travel, one for every class: estimates.class_norm_layers = head sends the last layer's"
+        )
+    told: list[int] = []
+
+    def watch(progress: "Progress") -> None:
+        records = progress.runs[0].records
+        for record in records[len(told) :]:
+            told.append(record["round"])
+            say(round_line(record))
+
+    record = simulate(settings, runtime=fleet, watch=watch, **more)
+    say(FINISHED if record.finished else "stopped in time; go on with resume=true")
+    return record
+
+
+def round_line(record: dict[str, Any]) -> str:
+    """Return a round in one line: who uploaded with how much bandwidth, who failed and why, accuracy."""
+    if record["round"] == 0:
+        parts = [f"frame {record['frame']} begins"]
+    else:
+        pairs = zip(record["clients"], record["bandwidth_hz"], strict=True)
+        chosen = ", ".join(f"{client} ({hz / 1e6:.2f} MHz)" for client, hz in pairs) or "nobody"
+        parts = [f"frame {record['frame']} round {record['round']}: scheduled {chosen}"]
+    parts += [f"client {client} failed: {why}" for client, why in record.get("failures", {}).items()]
+    if "balanced" in record:
+        parts.append(f"accuracy {record['balanced']:.3f} balanced, {record['global']:.3f} global")
+    return "; ".join(parts)

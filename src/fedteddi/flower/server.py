@@ -1,0 +1,262 @@
+"""The server's side of a fleet: what the simulator's rounds ask goes to real nodes, through Flower's Grid.
+
+Flower's own strategies choose clients before training; FedTeddi chooses after. So this asks in three steps: everyone
+trains and reports, the scheduled upload, everyone sends class gradients. Every step has a deadline on the wall, and
+whoever does not answer in time is left out of the round, with the cause.
+"""
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedteddi.aggregation import Vector
+from fedteddi.errors import InputError
+from fedteddi.flower.records import (
+    CLASS_GRADIENTS,
+    FORGET,
+    HELLO,
+    MIX,
+    REPORT,
+    UPLOAD,
+    BadAnswerError,
+    read_gradients,
+    read_report,
+    read_vector,
+    refused,
+    request_records,
+)
+from fedteddi.flower.transport import POLL_S, Post
+from fedteddi.protocol.messages import Answers, ClassGradients, Request
+from fedteddi.schedulers.view import MIX_TOLERANCE
+from fedteddi.settings import Settings
+
+if TYPE_CHECKING:
+    from fedteddi.simulation.clients import Clients
+    from fedteddi.simulation.in_process import Asked
+
+# Flower lets a message live this much longer than we wait: clocks differ.
+GRACE_S = 30.0
+HELLO_S, HELLO_TTL_S = 20.0, 600.0
+APP_RAISED, NODE_GONE = 2, 5
+MESSAGES = {"report": REPORT, "upload": UPLOAD, "class_gradients": CLASS_GRADIENTS}
+CAUSES = {  # Flower's error codes, as far as they say something about a node
+    1: "its app could not be loaded",
+    APP_RAISED: "its app raised an error",
+    3: "the message was lost",
+    4: "its answer was lost",
+    NODE_GONE: "it is gone",
+    8: "its app crashed",
+}
+
+
+class FlowerFleet:
+    """The clients of one run, reached through Flower's Grid; the second implementation of `Exchange`."""
+
+    def __init__(
+        self, grid: Grid, settings: Settings, num_clients: int, say: Callable[[str], None] = print
+    ) -> None:
+        self.post, self.settings, self.num_clients, self.say = Post(grid), settings, num_clients, say
+        self.nodes: dict[int, int] = {}  # node by client
+        self.session = uuid.uuid4().hex  # a resumed server must not be given models of its former life
+        self._waited = False
+        self._claims: dict[int, int | None] = {}  # which client a node says it is; None: none of ours
+        self._greeted: dict[str, int] = {}  # nodes that were asked and have not answered, by message
+        # Clients that did not answer last time: another node may take their place.
+        self._silent: set[int] = set()
+        # Why mixes of a frame without rounds are missing, by client, for the next record.
+        self._unheard: dict[int, str] = {}
+        # Who trained in this round and must be told when it is over.
+        self._reported: tuple[int, ...] = ()
+
+    def wait_for_clients(self) -> None:
+        """Wait until all clients are there, or for as long as the settings allow; nobody at all is an error."""
+        self._waited = True
+        wait_s = self.settings.fleet.wait_s
+        until = time.monotonic() + wait_s
+        while len(self.nodes) < self.num_clients and time.monotonic() < until:
+            self._meet(until)
+            time.sleep(POLL_S)
+        missing = [n for n in range(self.num_clients) if n not in self.nodes]
+        self.say(f"{len(self.nodes)} of {self.num_clients} clients are there")
+        if not self.nodes:
+            raise InputError(f"no client has connected within fleet.wait_s={wait_s:g}: start SuperNodes")
+        if missing:
+            names = ", ".join(map(str, missing))
+            self.say(f"not there after {wait_s:g} s, and left out until they come: {names}")
+
+    def exchange(self, asked: "Asked") -> list[Answers]:
+        """Put the request of a run to its clients."""
+        return [self._exchange(request) for _, request in asked]
+
+    def told_mixes(self, clients: "Clients", frame: int) -> dict[int, np.ndarray]:
+        """Ask everyone for the class mix of a frame that has no rounds."""
+        asked = RecordDict({"asked": ConfigRecord({"frame": frame})})
+        classes = clients.plan.frames[frame].counts.shape[1]
+
+        def read(content: RecordDict) -> np.ndarray:
+            return _read_mix(content, classes)
+
+        everyone = dict.fromkeys(range(self.num_clients), asked)
+        given, failed = self._ask(MIX, everyone, read, self.settings.fleet.report_s)
+        self._unheard = {client: f"class mix of frame {frame}: {why}" for client, why in failed.items()}
+        return given
+
+    def _exchange(self, request: Request) -> Answers:
+        tag = f"{self.session}/{request.frame}/{request.round}"
+        contents = {client: request_records(request, client, tag) for client in request.clients}
+        read, fleet = READERS[request.kind], self.settings.fleet
+        limit_s = {
+            "report": fleet.report_s,
+            "upload": fleet.upload_s,
+            "class_gradients": fleet.class_gradients_s,
+        }[request.kind]
+        given, failed = self._ask(
+            MESSAGES[request.kind], contents, lambda content: read(content, request.weights), limit_s
+        )
+        if request.kind == "report":
+            failed, self._unheard = self._unheard | failed, {}
+            asks_again = "class_norm" in request.needs and self.settings.estimates.class_norm_every == 1
+            self._reported = () if asks_again else tuple(given)
+        if request.kind == "upload":
+            # Where no class gradients are asked for at the round's end, those not scheduled are told that it is over.
+            others = [client for client in self._reported if client not in contents]
+            self._tell(FORGET, dict.fromkeys(others, RecordDict()))
+        return Answers(given, failed)
+
+    def _ask(
+        self, kind: str, contents: dict[int, RecordDict], read: Callable[[RecordDict], Any], limit_s: float
+    ) -> tuple[dict[int, Any], dict[int, str]]:
+        """Send every client its message, and collect answers until all are there or the time is over."""
+        if not self._waited:
+            self.wait_for_clients()
+        self._meet()
+        until = time.monotonic() + limit_s
+        while kind in (REPORT, MIX) and not self.nodes and time.monotonic() < until:
+            # A fleet that lost its network comes back: rounds without anybody would be wasted.
+            time.sleep(POLL_S)
+            self._meet()
+        failed = {client: "it is not connected" for client in contents if client not in self.nodes}
+        until = time.monotonic() + limit_s
+        waiting, lost = self._tell(kind, contents, limit_s)
+        failed |= lost
+        given: dict[int, Any] = {}
+        for client, reply in self.post.answers(waiting, until):
+            try:
+                given[client] = self._read(client, reply, read)
+            except BadAnswerError as error:
+                failed[client] = str(error)
+        for client in waiting.values():
+            failed[client] = f"no answer within {limit_s:g} s"
+        self._silent = (self._silent - set(given)) | set(waiting.values())
+        return given, failed
+
+    def _tell(
+        self, kind: str, contents: dict[int, RecordDict], limit_s: float = 0.0
+    ) -> tuple[dict[str, int], dict[int, str]]:
+        """Send messages to clients that are there; return whose answer has which number, and who is lost."""
+        messages = {
+            client: Message(content, self.nodes[client], kind, ttl=limit_s + GRACE_S)
+            for client, content in contents.items()
+            if client in self.nodes
+        }
+        sent, lost = self.post.send(messages)
+        for client in lost:
+            self.nodes.pop(client)
+        return sent, lost
+
+    def _read(self, client: int, reply: Message | Exception, read: Callable[[RecordDict], Any]) -> Any:
+        """Return what a client answered, or raise why it cannot be used."""
+        if isinstance(reply, Exception):
+            raise BadAnswerError(f"its answer cannot be unpacked ({type(reply).__name__})")
+        if reply.has_error():
+            code = reply.error.code
+            reason = (reply.error.reason or "").strip().splitlines()
+            why = CAUSES.get(code, f"Flower's error {code}")
+            if code == NODE_GONE:
+                self.nodes.pop(client, None)
+            raise BadAnswerError(f"{why}: {reason[-1][:200]}" if code == APP_RAISED and reason else why)
+        why_not = refused(reply.content)
+        if why_not is not None:
+            raise BadAnswerError(f"it refused: {why_not}")
+        try:
+            return read(reply.content)
+        except BadAnswerError:
+            raise
+        except Exception as error:  # whatever it sent, it costs nobody else anything
+            raise BadAnswerError(f"its answer cannot be read ({type(error).__name__})") from None
+
+    def _meet(self, until: float | None = None) -> None:
+        """Ask nodes that are new who they are, forget those that have left, and give every client its node.
+
+        New nodes are waited for, once and not for long; an answer that comes later counts from then on.
+        """
+        there = self.post.nodes()
+        self._claims = {node: client for node, client in self._claims.items() if node in there}
+        self._greeted = {number: node for number, node in self._greeted.items() if node in there}
+        new = there - set(self._claims) - set(self._greeted.values())
+        if new:
+            hello = RecordDict({"asked": ConfigRecord({"tag": ""})})
+            messages = {node: Message(hello, node, HELLO, ttl=HELLO_TTL_S) for node in sorted(new)}
+            self._greeted |= self.post.send(messages)[0]
+        soon = time.monotonic() + (HELLO_S if new else 2 * POLL_S)
+        for node, reply in self.post.answers(self._greeted, soon if until is None else min(soon, until)):
+            if isinstance(reply, Message) and not reply.has_error():
+                self._claims[node] = _read_number(reply.content)
+        self.nodes = {client: node for client, node in self.nodes.items() if node in there}
+        for node, client in self._claims.items():
+            free = client not in self.nodes or client in self._silent
+            if client is not None and client < self.num_clients and free and node not in self.nodes.values():
+                self.nodes[client] = node
+                self._silent.discard(client)
+
+
+def _read_number(content: RecordDict) -> int | None:
+    try:
+        number = content.config_records["client"]["number"]
+    except Exception:
+        return None
+    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
+
+
+def _read_mix(content: RecordDict, classes: int) -> np.ndarray:
+    mix = np.array(content.metric_records["mix"]["mix"], dtype=np.float64)
+    if mix.shape != (classes,):
+        raise BadAnswerError(f"its class mix has {mix.size} entries, not {classes}")
+    if not (np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE):
+        raise BadAnswerError("its class mix is not a distribution")
+    return mix
+
+
+def _read_report(content: RecordDict, _like: Vector) -> Any:
+    return read_report(content)
+
+
+def _read_upload(content: RecordDict, like: Vector) -> Vector:
+    return _placed(read_vector(content, "upload"), like)
+
+
+def _read_gradients(content: RecordDict, like: Vector) -> ClassGradients:
+    rows, counts = read_gradients(content)
+    return ClassGradients(gradient_sum={c: _placed(row, like) for c, row in rows.items()}, counts=counts)
+
+
+def _placed(values: np.ndarray, like: Vector) -> Vector:
+    """Bring numbers to where the server's model lies; what they are worth is looked at later."""
+    import torch
+
+    try:
+        return torch.from_numpy(values.copy()).to(like.device)
+    except (TypeError, ValueError):
+        raise BadAnswerError(f"it sent {values.dtype}, not numbers") from None
+
+
+READERS: dict[str, Callable[[RecordDict, Vector], Any]] = {
+    "report": _read_report,
+    "upload": _read_upload,
+    "class_gradients": _read_gradients,
+}

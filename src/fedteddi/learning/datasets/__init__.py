@@ -1,0 +1,1 @@
+"""Data sets: the embedded ones, CIFAR, arrays of your own."""

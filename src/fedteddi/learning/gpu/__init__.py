@@ -1,0 +1,1 @@
+"""The engine for GPUs: many models trained as one."""

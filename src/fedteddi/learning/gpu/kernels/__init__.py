@@ -1,0 +1,1 @@
+"""Triton kernels, and the sizes of their tiles."""

@@ -1,0 +1,306 @@
+"""What a GPU is made to do, as plain functions of tensors: gather images, forward, backward, an SGD step.
+
+Parameters are stacked, [jobs, …]; a question is [jobs, images] of indices into the data. What touches every value of an
+image or a weight in training (forward with its backward, update) is compiled; the rest is bookkeeping.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+from torch.nn import functional as F
+
+from fedteddi.errors import InputError
+from fedteddi.learning.augmentation import viewed
+from fedteddi.learning.datasets.dataset import Dataset
+from fedteddi.learning.engine import NO_IMAGE
+from fedteddi.learning.flat import FlatModel, open_scores
+from fedteddi.learning.gpu.gradient_variance import (
+    Losses,
+    Params,
+    image_gradients,
+    image_squares,
+    leaves,
+    variance_by_image,
+    variance_by_layer,
+)
+from fedteddi.learning.gpu.layers import dropout_keys, stacked_copy, stacked_layout
+from fedteddi.learning.local_training import LocalTraining, checked_direction
+from fedteddi.learning.sample_norms import squares
+
+Program = Callable[..., Any]
+
+
+class Question(NamedTuple):
+    """Which training images every job is asked about, how it sees them, and the outputs it has."""
+
+    samples: Tensor  # [jobs, m]; NO_IMAGE for none
+    views: Tensor | None = None  # [jobs, m] (augmentation.py)
+    outputs: Tensor | None = None  # [jobs, C]; None: all
+
+
+class Programs:
+    """Functions of stacked models of one shape on one data set, which lies on the device."""
+
+    def __init__(
+        self, model: FlatModel, data: Dataset, device: torch.device, dtype: torch.dtype, compiled: bool
+    ) -> None:
+        self.dtype = dtype
+        self.names = [name for name, _ in model.module.named_parameters()]
+        self.shapes = [p.shape for p in model.module.parameters()]
+        self.trained = [p.requires_grad for p in model.module.parameters()]
+        self.keys = dropout_keys(model.module)
+        self.plain = model.module
+        self.stacked = stacked_copy(model.module)
+        # Bytes stay bytes until a program gathers them; channels last, as the programs want them.
+        self.train_images = data.train_images.permute(0, 2, 3, 1).contiguous().to(device)
+        self.test_images = data.test_images.permute(0, 2, 3, 1).contiguous().to(device)
+        self.train_labels = data.train_labels.to(device)
+        self.test_labels = data.test_labels.to(device)
+        self.mean, self.std = (v.flatten().to(device) for v in (data.mean, data.std))
+        self.num_classes = data.num_classes
+        self._training_losses: Program = self.losses
+        self._updated: Program = updated
+        self._check(model)
+        if compiled:
+            torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+            # Where nothing is dropped, the kernels leave little to be gained by compiling.
+            for name in ("_training_losses", "_updated"):
+                setattr(self, name, torch.compile(getattr(self, name), dynamic=False))
+
+    def _check(self, model: FlatModel) -> None:
+        """Try the stacked form on two models against the plain one; keep it only if it says the same.
+
+        A module may use its layers in ways that stacking does not see, or draw random numbers that have no key. This is
+        tried on the CPU, where products are not rounded.
+        """
+        weights = torch.stack([model.weights, 1.1 * model.weights])
+        shape = (4, *self.train_images.shape[1:])
+        images = torch.linspace(-2, 2, math.prod(shape)).sin().view(shape)
+        self.plain.eval()
+        with torch.no_grad():
+            expected = []
+            for job in range(2):
+                own = dict(zip(self.names, (p[job] for p in parts(weights, self.shapes)), strict=True))
+                mine = images[2 * job : 2 * job + 2].permute(0, 3, 1, 2)
+                expected.append(functional_call(self.plain, own, (mine,)))
+            try:
+                same = self._same(self.params(weights), images, torch.cat(expected))
+                self.stacked = self.stacked if same else None
+            except Exception:
+                self.stacked = None
+            jobs = self.params(weights)
+            try:
+                works = self.stacked is not None or self._same(jobs, images, torch.cat(expected))
+                steady = self._steady(jobs, images)
+                self.by_layer = self._shortcuts_hold(jobs, images)
+            except Exception as error:
+                raise InputError(
+                    f"this model cannot be batched over clients ({error}): use the CPU for it"
+                ) from None
+        if not works:
+            raise InputError(
+                "this model answers otherwise when it is batched over clients: use the CPU for it"
+            )
+        if not steady:
+            raise InputError(
+                "this model draws random numbers of its own, which would depend on what runs beside it:"
+                " use nn.Dropout in place of other kinds, or the CPU"
+            )
+
+    def _same(self, jobs: Params, images: Tensor, expected: Tensor) -> bool:
+        return torch.allclose(self.scores(jobs, images, None), expected, rtol=1e-3, atol=1e-3)
+
+    def _shortcuts_hold(self, jobs: Params, images: Tensor) -> bool:
+        """Compare every image's ‖g‖² by layer with that of its gradient: shortcuts must not miss a use of a weight."""
+        if self.stacked is None:
+            return False
+        labels = torch.arange(len(images)) % self.num_classes
+        width = len(images) // len(jobs[0])
+        losses: Losses = lambda params: self.each_loss(params, images, labels)  # noqa: E731
+        try:
+            found = image_squares(losses, jobs, self.stacked, self.names, width)
+        except Exception:
+            return False
+        expected, _ = image_gradients(losses, jobs, self.trained, width)
+        total = torch.stack([squares(g) for g in expected]).sum(dim=0)
+        return found is not None and torch.allclose(found[0], total, rtol=1e-3)
+
+    def _steady(self, jobs: Params, images: Tensor) -> bool:
+        keys = torch.zeros(2, 2, dtype=torch.int32)
+        with torch.random.fork_rng(devices=[]):
+            found = []
+            for seed in (0, 1):
+                torch.manual_seed(seed)
+                found.append(self.scores(jobs, images, keys))
+        return torch.equal(*found)
+
+    def params(self, weights: Tensor) -> Params:
+        """Cut [jobs, P] into the parameters, as they are held while jobs run."""
+        return tuple(view.contiguous() for view in self._views(weights))
+
+    def flat(self, params: Params) -> Tensor:
+        """Put parameters, or their gradients, back side by side: [jobs, P]."""
+        numbers = sum(shape.numel() for shape in self.shapes)
+        weights = params[0].new_empty(len(params[0]), numbers)
+        for view, p in zip(self._views(weights), params, strict=True):
+            view.copy_(p)
+        return weights
+
+    def _views(self, weights: Tensor) -> Params:
+        """Return where the parameters lie in [jobs, P], laid out as the form of the model in use wants them."""
+        own = parts(weights, self.shapes)
+        return own if self.stacked is None else tuple(stacked_layout(p) for p in own)
+
+    def scores(self, params: Params, images: Tensor, keys: Tensor | None) -> Tensor:
+        """Return class scores [jobs·m, C] of images [jobs·m, H, W, channels] in the jobs' models."""
+        images = images.permute(0, 3, 1, 2)
+        named: dict[str, Tensor] = dict(zip(self.names, params, strict=True))
+        if self.stacked is not None:
+            self.stacked.train(keys is not None)
+            named |= {} if keys is None else dict.fromkeys(self.keys, keys)
+            scores: Tensor = functional_call(self.stacked, named, (images,))
+            return scores.float()
+        self.plain.train(keys is not None)
+        named |= {} if keys is None else dict.fromkeys(self.keys, keys[:, None])
+        by_job = images.reshape(len(params[0]), -1, *images.shape[1:])
+        call = vmap(lambda own, mine: functional_call(self.plain, own, (mine,)), randomness="different")
+        found: Tensor = call(named, by_job)
+        return found.flatten(0, 1).float()
+
+    def batch(self, source: Tensor, samples: Tensor, views: Tensor | None = None) -> Tensor:
+        """Gather images [n, H, W, channels] at samples [n], as seen in views [n], and normalise them."""
+        images = source[samples.clamp(min=0)]
+        if views is not None:
+            images = viewed(images, views)
+        return ((images.float() - self.mean) / self.std).to(self.dtype)
+
+    def each_loss(
+        self,
+        params: Params,
+        images: Tensor,
+        labels: Tensor,
+        outputs: Tensor | None = None,
+        keys: Tensor | None = None,
+    ) -> Tensor:
+        """Return the loss of every image, [jobs·m]; outputs are [jobs, C]."""
+        scores = self.scores(params, images, keys)
+        return F.cross_entropy(open_scores(scores, _by_image(outputs, len(scores))), labels, reduction="none")
+
+    def losses(self, params: Params, question: Question, keys: Tensor | None = None) -> Tensor:
+        """Return every job's mean loss over its images: [jobs]."""
+        samples = question.samples
+        images = self.batch(self.train_images, samples.flatten(), _flat(question.views))
+        labels = self.train_labels[samples.flatten().clamp(min=0)]
+        each = self.each_loss(params, images, labels, question.outputs, keys)
+        there = samples != NO_IMAGE
+        return (each.view(samples.shape) * there).sum(dim=1) / there.sum(dim=1)
+
+    def loss_gradients(
+        self, params: Params, question: Question, keys: Tensor | None = None
+    ) -> tuple[Params, Tensor]:
+        """Return every job's gradient, parameter by parameter, and mean loss; frozen parameters have gradient 0.
+
+        With keys it is a step of training, with dropout.
+        """
+        every = leaves(params, self.trained)
+        with torch.enable_grad():
+            losses = (self.losses if keys is None else self._training_losses)(every, question, keys)
+        # The jobs do not touch each other, so the gradient of the sum holds the gradient of each.
+        given = iter(torch.autograd.grad(losses.sum(), [p for p in every if p.requires_grad]))
+        return tuple(next(given) if p.requires_grad else torch.zeros_like(p) for p in every), losses.detach()
+
+    def mean_losses(self, params: Params, question: Question) -> Tensor:
+        """Return every job's mean loss, with nothing kept for a gradient."""
+        with torch.no_grad():
+            return self.losses(params, question)
+
+    def step(
+        self,
+        params: Params,
+        velocity: Params,
+        question: Question,
+        keys: Tensor,
+        rate: Tensor,
+        momentum: Tensor,
+        decay: Tensor,
+        rule: LocalTraining | None = None,
+        start: Params = (),
+    ) -> tuple[Params, Params, Tensor]:
+        """One SGD step of every job; rate, momentum and decay are [jobs]. A rule also needs where the jobs started."""
+        gradients, losses = self.loss_gradients(params, question, keys)
+        with torch.no_grad():
+            if rule is not None:
+                gradients = tuple(
+                    checked_direction(rule, g, p, first) if trained else g
+                    for trained, g, p, first in zip(self.trained, gradients, params, start, strict=True)
+                )
+            params, velocity = self._updated(
+                params, velocity, gradients, rate, momentum, decay, tuple(self.trained)
+            )
+        return params, velocity, losses
+
+    def spread(self, params: Params, question: Question) -> tuple[Tensor, Tensor]:
+        """Return every job's variance of per-sample gradients and mean loss, on samples [jobs, b] that all exist."""
+        width = question.samples.shape[1]
+        losses = self._image_losses(question)
+        found = None
+        if self.stacked is not None and self.by_layer:
+            found = variance_by_layer(losses, params, self.stacked, self.names, width)
+        return found or variance_by_image(losses, params, self.trained, width)
+
+    def _image_losses(self, question: Question) -> Losses:
+        samples = question.samples.flatten()
+        images = self.batch(self.train_images, samples, _flat(question.views))
+        labels = self.train_labels[samples]
+        return lambda params: self.each_loss(params, images, labels, question.outputs)
+
+    def right(self, params: Params, samples: Tensor, outputs: Tensor | None = None) -> Tensor:
+        """Return how many of the test images at samples [m] each job classifies correctly, by class: [jobs, C]."""
+        with torch.no_grad():
+            return self._right(params, samples, outputs)
+
+    def _right(self, params: Params, samples: Tensor, outputs: Tensor | None) -> Tensor:
+        jobs, width = len(params[0]), len(samples)
+        images = self.batch(self.test_images, samples)
+        scores = self.scores(params, images.repeat(jobs, 1, 1, 1), None)
+        guesses = open_scores(scores, _by_image(outputs, len(scores))).argmax(dim=1).view(jobs, width)
+        labels = self.test_labels[samples.clamp(min=0)]
+        right = (guesses == labels) & (samples != NO_IMAGE)
+        return right.float() @ F.one_hot(labels, self.num_classes).float()  # [jobs, m] @ [m, C]
+
+
+def _flat(views: Tensor | None) -> Tensor | None:
+    return None if views is None else views.flatten()
+
+
+def _by_image(outputs: Tensor | None, images: int) -> Tensor | None:
+    """Return every job's outputs [jobs, C] for each of its images, [jobs·m, C]."""
+    return None if outputs is None else outputs.repeat_interleave(images // len(outputs), dim=0)
+
+
+def updated(
+    params: Params,
+    velocity: Params,
+    gradients: Params,
+    rate: Tensor,
+    momentum: Tensor,
+    decay: Tensor,
+    trained: tuple[bool, ...],
+) -> tuple[Params, Params]:
+    """Return parameters and velocities after v ← m v + g + d w, w ← w − η v; m, d and η are [jobs]."""
+    moved, turned = [], []
+    for t, p, v, g in zip(trained, params, velocity, gradients, strict=True):
+        own = (-1,) + (1,) * (p.dim() - 1)
+        turned.append(momentum.view(own) * v + g + (decay.view(own) * p if t else 0))
+        moved.append(p - rate.view(own) * turned[-1])
+    return tuple(moved), tuple(turned)
+
+
+def parts(weights: Tensor, shapes: list[torch.Size]) -> Params:
+    """View [jobs, P] as the module's own parameters, [jobs, …] each."""
+    cut = torch.split(weights, [shape.numel() for shape in shapes], dim=1)
+    return tuple(part.view(len(weights), *shape) for part, shape in zip(cut, shapes, strict=True))

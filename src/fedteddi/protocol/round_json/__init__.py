@@ -1,0 +1,1 @@
+"""One round as JSON: reports in, the schedule out, and their schemas."""

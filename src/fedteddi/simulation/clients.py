@@ -1,0 +1,105 @@
+"""The clients of one run: what they hold, the batches they draw, the mixes they tell, what they train."""
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from fedteddi.heterogeneity.mixes import class_mix
+from fedteddi.heterogeneity.privacy import noisy_mix
+from fedteddi.learning.augmentation import draw_views
+from fedteddi.learning.dropout import draw_keys
+from fedteddi.learning.engine import Probe, Trained, TrainJob
+from fedteddi.learning.local_training import SGD, LocalTraining, make_local_training
+from fedteddi.protocol.messages import Request
+from fedteddi.randomness import keyed_rng
+from fedteddi.scenario.plan import Plan
+from fedteddi.settings import Settings
+
+
+@lru_cache(maxsize=8192)  # runs of one seed share their draws, whatever their scheduler
+def draw_batches(
+    plan: Plan, seed: int, frame: int, round: int, client: int, steps: int, size: int, augment: str
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Draw a client's τ batches without replacement, [τ, b], the views of their images, and dropout's keys."""
+    held = plan.frames[frame].held[client]
+    rng = keyed_rng(seed, "batches", frame=frame, round=round, client=client)
+    samples = np.stack([rng.choice(held, size=size, replace=False) for _ in range(steps)])
+    views = draw_views(rng, samples.shape, augment)
+    dropout = keyed_rng(seed, "dropout", frame=frame, round=round, client=client)
+    return samples, views, draw_keys(dropout, steps)
+
+
+@lru_cache(maxsize=8192)
+def release_mix(plan: Plan, seed: int, frame: int, client: int, epsilon: float) -> np.ndarray:
+    """Return the one noisy class mix that a client releases in a frame (docs/privacy.md)."""
+    rng = keyed_rng(seed, "privacy", frame=frame, client=client)
+    return noisy_mix(plan.frames[frame].counts[client], epsilon, rng)
+
+
+@dataclass(eq=False)
+class Clients:
+    """The clients of one run: what they hold, and what they have trained but not uploaded."""
+
+    settings: Settings
+    plan: Plan
+    train_everyone: bool = False  # the paper's reading; the same result, several times slower
+    parked: dict[tuple[int, int, int], Trained] = field(default_factory=dict)  # by (frame, round, client)
+
+    @property
+    def loss_over_steps(self) -> bool:
+        """Whether a client's loss is its mean over the local steps, not that of its first batch."""
+        return self.settings.estimates.power_of_choice_loss == "local-steps"
+
+    def batches(
+        self, frame: int, round: int, client: int
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Return the samples of the client's τ steps, [τ, b], their views, and dropout's keys."""
+        return draw_batches(self.plan, self.settings.seed, frame, round, client, *self.how)
+
+    @property
+    def how(self) -> tuple[int, int, str]:
+        """How batches are drawn: τ, b, and the augmentation."""
+        training = self.settings.training
+        return training.local_steps, training.batch_size, training.augment
+
+    @cached_property
+    def local_training(self) -> LocalTraining | None:
+        """What the clients' steps follow; None: plain SGD, which needs no question a step."""
+        training = self.settings.training
+        rule = make_local_training(training.local_training, **training.local_training_options)
+        return None if type(rule) is SGD else rule
+
+    def outputs(self, frame: int) -> np.ndarray | None:
+        """Return the classes that the model has outputs for in a frame, [C]; None: all (docs/paper.md D10)."""
+        return self.plan.classes_seen(frame) if self.settings.training.head == "expanding" else None
+
+    def told_mix(self, frame: int, client: int) -> np.ndarray:
+        """Return the class mix of its data that the client tells: the noisy release, if privacy is on."""
+        if self.settings.privacy.epsilon > 0:
+            return self.release(frame, client)
+        return class_mix(self.plan.frames[frame].counts[client])
+
+    def release(self, frame: int, client: int) -> np.ndarray:
+        """Return the client's one noisy release of a frame."""
+        return release_mix(self.plan, self.settings.seed, frame, client, self.settings.privacy.epsilon)
+
+    def job(self, request: Request, client: int) -> TrainJob:
+        """Return the client's local training in this round."""
+        samples, views, keys = self.batches(request.frame, request.round, client)
+        return TrainJob(
+            weights=request.weights,
+            samples=samples,
+            views=views,
+            learning_rate=request.learning_rate,
+            momentum=self.settings.training.momentum,
+            dropout_keys=keys,
+            outputs=self.outputs(request.frame),
+            rule=self.local_training,
+        )
+
+    def first_batch(self, request: Request, client: int) -> Probe:
+        """Return the client's first batch as a question about the model it was sent."""
+        samples, views, _ = self.batches(request.frame, request.round, client)
+        seen = None if views is None else views[0]
+        return Probe(request.weights, samples[0], seen, self.outputs(request.frame))

@@ -1,0 +1,236 @@
+"""All clients of many runs in one process: whatever the runs ask for in a step goes to the engine as one list.
+
+A client that will not upload need not train: reports are made from labels and, where the rule wants them, one first
+batch. Only the scheduled are trained, after selection. Because every draw is keyed, that changes no bit.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedteddi.learning.datasets.dataset import Dataset
+from fedteddi.learning.engine import Engine, Probe
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
+from fedteddi.randomness import keyed_rng
+from fedteddi.simulation.clients import Clients
+
+DRAWS_KEPT = 64
+GRADIENTS_AT_ONCE = 64  # held where only norms are wanted; a large model's gradient takes tens of megabytes
+MEASURED = frozenset({"gradient_std", "loss", "update_norm"})  # what a report says only where a rule needs it
+Asked = list[tuple[Clients, Request]]
+
+
+class Exchange(Protocol):
+    """A way to be the clients: takes one request of each run, gives back what the clients answered."""
+
+    def exchange(self, asked: Asked) -> list[Answers]:
+        """Answer one request of each run."""
+
+    def told_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
+        """Return the class mixes that a run's clients tell of a frame without rounds, by client."""
+
+
+class InProcess:
+    """Answers the requests of any number of runs that share a data set and a model."""
+
+    def __init__(self, engine: Engine, data: Dataset, *, everyone: bool = True) -> None:
+        self.engine, self.num_classes = engine, data.num_classes
+        self.everyone = everyone  # all clients of a run are here: of class gradients, norms do
+        self.labels = data.train_labels.numpy()
+        self._shared: dict[Any, dict[int, Any]] = {}  # what runs of one seed have in common in a round
+
+    def exchange(self, asked: Asked) -> list[Answers]:
+        """Answer one request of each run; what they have in common goes to the engine as one list."""
+        self._train_ahead(asked)
+        answer: dict[str, Callable[[Asked], list[Answers]]] = {
+            "report": self._reports,
+            "upload": self._uploads,
+            "class_gradients": self._class_gradients,
+        }
+        found: dict[int, Answers] = {}
+        for kind, work in answer.items():
+            places = [place for place, (_, request) in enumerate(asked) if request.kind == kind]
+            if places:
+                found |= zip(places, work([asked[place] for place in places]), strict=True)
+        return [found[place] for place in range(len(asked))]
+
+    def told_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
+        """Return what every client tells of its data in a frame."""
+        return {n: clients.told_mix(frame, n) for n in range(clients.plan.num_clients)}
+
+    def _train_ahead(self, asked: Asked) -> None:
+        """Train whoever must be trained now and is not yet, over all runs."""
+        for clients, request in asked:
+            if request.kind == "report":  # a new round: nobody will ask for the last one's models any more
+                clients.parked.clear()
+        wanted = [
+            (clients, request, client)
+            for clients, request in asked
+            if request.kind == "upload" or (request.kind == "report" and _trains_to_report(clients, request))
+            for client in request.clients
+            if (request.frame, request.round, client) not in clients.parked
+        ]
+        done = self.engine.train([clients.job(request, client) for clients, request, client in wanted])
+        for (clients, request, client), trained in zip(wanted, done, strict=True):
+            clients.parked[request.frame, request.round, client] = trained
+
+    def _reports(self, asked: Asked) -> list[Answers]:
+        probed = self._probed(asked)
+        found = []
+        for place, (clients, request) in enumerate(asked):
+            given = dict(self._histograms(clients, request))
+            if request.needs & MEASURED:
+                given = {
+                    client: _measured(
+                        given[client], clients, request, client, *probed.get((place, client), (None, None))
+                    )
+                    for client in request.clients
+                }
+            found.append(Answers(given, {}))
+        return found
+
+    def _probed(self, asked: Asked) -> dict[tuple[int, int], tuple[float | None, float]]:
+        """Return the gradient variance and loss of first batches that rules want, by place in the list and client."""
+        found: dict[tuple[int, int], tuple[float | None, float]] = {}
+        spread, only_loss = [], []
+        for place, (_, request) in enumerate(asked):
+            if "gradient_std" in request.needs:
+                spread += [(place, client) for client in request.clients]
+            elif "loss" in request.needs:
+                only_loss += [(place, client) for client in request.clients]
+
+        def probes(where: list[tuple[int, int]]) -> list[Probe]:
+            return [asked[place][0].first_batch(asked[place][1], client) for place, client in where]
+
+        found |= zip(spread, self.engine.gradient_variances(probes(spread)), strict=True)
+        losses: list[Any] = [(None, loss) for loss in self.engine.losses(probes(only_loss))]
+        return found | dict(zip(only_loss, losses, strict=True))
+
+    def _histograms(self, clients: Clients, request: Request) -> dict[int, Report]:
+        """Return the part of every client's report that says what it holds and trains on."""
+        frame, number, epsilon = request.frame, request.round, clients.settings.privacy.epsilon
+        counts = clients.plan.frames[frame].counts
+
+        def report(client: int) -> Report:
+            if epsilon > 0:  # no true histogram leaves the client
+                told = clients.told_mix(frame, client)
+                return Report(num_samples=int(counts[client].sum()), released_mix=told)
+            samples, _, _ = clients.batches(frame, number, client)
+            trained_on = np.bincount(self.labels[samples.ravel()], minlength=self.num_classes)
+            return Report(data_counts=counts[client], batch_counts=trained_on)
+
+        key = (clients.plan, clients.settings.seed, frame, number, request.clients, clients.how, epsilon)
+        return self._once(key, lambda: {client: report(client) for client in request.clients})
+
+    def _once(self, key: Any, make: Callable[[], dict[int, Any]]) -> dict[int, Any]:
+        """Return what runs of one seed share in a round; it is made for the first of them."""
+        if key not in self._shared:
+            if len(self._shared) > DRAWS_KEPT:
+                self._shared.clear()
+            self._shared[key] = make()
+        return self._shared[key]
+
+    def _uploads(self, asked: Asked) -> list[Answers]:
+        found = []
+        for clients, request in asked:
+            sent = {c: clients.parked[request.frame, request.round, c].weights for c in request.clients}
+            clients.parked.clear()  # the round is decided: what was not asked for is forgotten
+            found.append(Answers(sent, {}))
+        return found
+
+    def _class_gradients(self, asked: Asked) -> list[Answers]:
+        """Pool the images that the server wants of each class over all clients: only their sum matters."""
+        probes, places = [], []
+        for place, (clients, request) in enumerate(asked):
+            for c, samples in self._class_samples(clients, request).items():
+                probes.append(Probe(request.weights, samples, outputs=clients.outputs(request.frame)))
+                places.append((place, c))
+        counts = np.zeros((len(asked), self.num_classes), dtype=np.int64)
+        for (place, c), probe in zip(places, probes, strict=True):
+            counts[place, c] = len(probe.samples)
+        if self.everyone:
+            given: list[Any] = [
+                ClassNorms(norms=own, counts=drawn)
+                for own, drawn in zip(self._class_norms(asked, probes, places), counts, strict=True)
+            ]
+        else:
+            sums: list[dict[int, Tensor]] = [{} for _ in asked]
+            for (place, c), row in zip(places, self._gradient_sums(asked, probes, places), strict=True):
+                sums[place][c] = row
+            given = [
+                ClassGradients(gradient_sum=own, counts=drawn)
+                for own, drawn in zip(sums, counts, strict=True)
+            ]
+        return [Answers({ALL_CLIENTS: part}, {}) for part in given]
+
+    def _class_norms(self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]) -> np.ndarray:
+        """Return the norms of the probes' gradient sums, by run and class: [runs, C]."""
+        norms = np.zeros((len(asked), self.num_classes))
+        for start in range(0, len(probes), GRADIENTS_AT_ONCE):
+            part = slice(start, start + GRADIENTS_AT_ONCE)
+            squares = [(row * row).sum() for row in self._gradient_sums(asked, probes[part], places[part])]
+            norms[tuple(zip(*places[part], strict=True))] = np.sqrt(torch.stack(squares).tolist())
+        return norms
+
+    def _gradient_sums(
+        self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]
+    ) -> Iterator[Tensor]:
+        """Give each probe's gradient, summed over its images, in the layers that its run looks at."""
+        for (place, _), probe, gradient in zip(places, probes, self.engine.gradients(probes), strict=True):
+            layers = asked[place][0].settings.estimates.class_norm_layers
+            part = gradient[self.engine.model.head] if layers == "head" else gradient
+            yield part * float(len(probe.samples))
+
+    def _class_samples(self, clients: Clients, request: Request) -> dict[int, np.ndarray]:
+        """Draw the images of each class that the server asked of each client; runs of one seed share the draw."""
+        if request.samples is None:
+            raise ValueError("a request for class gradients must say how many samples it wants")
+        seed, frame, number = clients.settings.seed, request.frame, request.round
+        key = (clients.plan, seed, frame, number, request.clients, request.samples.tobytes())
+        held, wanted = clients.plan.frames[frame].held, request.samples
+
+        def draw() -> dict[int, np.ndarray]:
+            found: dict[int, list[np.ndarray]] = {}
+            for client in request.clients:
+                rng = keyed_rng(seed, "estimates", frame=frame, round=number, client=client + 1)
+                labels = self.labels[held[client]]
+                for c in np.flatnonzero(wanted[client]):
+                    mine = held[client][labels == c]
+                    # Asked by a noisy mix, a client may hold fewer: then it takes what it has.
+                    most = min(int(wanted[client, c]), len(mine))
+                    if most:
+                        found.setdefault(int(c), []).append(rng.choice(mine, most, replace=False))
+            return {c: np.concatenate(found[c]) for c in sorted(found)}
+
+        return self._once(key, draw)
+
+
+def _measured(
+    report: Report,
+    clients: Clients,
+    request: Request,
+    client: int,
+    variance: float | None,
+    loss: float | None,
+) -> Report:
+    """Add to a client's histograms the numbers that the rule needs."""
+    trained = clients.parked.get((request.frame, request.round, client))
+    if clients.loss_over_steps and trained is not None:
+        loss = trained.mean_loss
+    return Report(
+        data_counts=report.data_counts,
+        batch_counts=report.batch_counts,
+        num_samples=report.num_samples,
+        released_mix=report.released_mix,
+        gradient_variance=variance,
+        loss=loss if "loss" in request.needs else None,
+        update_norm=trained.update_norm if trained and "update_norm" in request.needs else None,
+    )
+
+
+def _trains_to_report(clients: Clients, request: Request) -> bool:
+    steps = clients.loss_over_steps and "loss" in request.needs
+    return clients.train_everyone or steps or "update_norm" in request.needs

@@ -1,0 +1,261 @@
+"""Groups spread over a Ray cluster: how it is joined, how far they are, what happens when a worker dies.
+
+Ray is imported here and nowhere else, and only when it is asked for (docs/cluster.md).
+"""
+
+import contextlib
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fedteddi.errors import InputError, shown
+from fedteddi.simulation.parallel.worker import Board, Home, Play, Refused, in_worker, worker_environment
+
+LOCAL = "local"
+RETRIES = 2  # of a group whose worker died
+POLL_S = 1.0
+CANCEL_S = 10.0  # how long workers may take to stop by themselves
+CANCELLED_IN_BACKGROUND = "'Handlers' object is not callable"  # raised by Ray itself; `_answer` says when
+
+Look = Callable[
+    [dict[int, Any], list[str]], None
+]  # what every group told last, and what the user should know
+
+
+def check_address(address: str) -> None:
+    """Refuse what cannot be the address of a cluster."""
+    if address in (LOCAL, "auto") or re.fullmatch(r"(ray://)?[^\s:/]+:\d{1,5}", address):
+        return
+    raise InputError(
+        f"--ray {shown(address)}: give HOST:PORT, ray://HOST:PORT or auto; or nothing, to start Ray on this machine"
+        " (an experiment's name comes before --ray)"
+    )
+
+
+@contextlib.contextmanager
+def connected(address: str, device: str) -> "Iterator[Cluster]":
+    """Join the cluster at an address, or start one on this machine (`local`) and stop it in the end.
+
+    A Ray that this process is connected to already is used as it is, and left running.
+    """
+    check_address(address)
+    if device not in ("cpu", "cuda", "auto"):
+        raise InputError(
+            f"device={device!r}: with --ray choose cpu, cuda or auto; Ray gives every group its GPU"
+        )
+    ray = _ray()
+    if ray.is_initialized():
+        yield Cluster(ray, device)
+        return
+    _check_listening(address)
+    with _on_loopback(ray) if address == LOCAL else contextlib.nullcontext():
+        try:
+            ray.init(
+                address,
+                runtime_env={"env_vars": worker_environment()},
+                log_to_driver=False,
+                logging_level="error",
+                **({"include_dashboard": False} if address == LOCAL else {}),
+            )
+        except (OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
+            raise InputError(
+                f"Ray at {address} cannot be used ({_first_line(error)}): {_remedy(address)}"
+            ) from None
+    try:
+        yield Cluster(ray, device)
+    finally:
+        ray.shutdown()
+
+
+class Cluster:
+    """A Ray cluster as a comparison sees it: so many places, each a GPU or a core."""
+
+    def __init__(self, ray: Any, device: str) -> None:
+        self._ray = ray
+        there = ray.cluster_resources()
+        gpus, cores = int(there.get("GPU", 0)), int(there.get("CPU", 0))
+        if device == "cuda" and not gpus:
+            raise InputError("the Ray cluster has no GPU: use --device cpu, or add a node with one")
+        self.device = "cuda" if gpus and device != "cpu" else "cpu"
+        self.places = gpus if self.device == "cuda" else cores
+        if not self.places:
+            raise InputError("the Ray cluster has no CPU cores to give: start a node with some (--num-cpus)")
+        self._asks = {"num_gpus": 1, "num_cpus": 0} if self.device == "cuda" else {"num_cpus": 1}
+
+    def spread(
+        self,
+        play: Play,
+        shared: Any,
+        groups: dict[str, Any],  # what is played, by the name it has in messages
+        look: Look,
+        stop_at: float | None = None,  # of time.time(): groups that have no place by then are not begun
+    ) -> list[Any]:
+        """Play every group on a place of its own; return their answers, None for those that were not begun.
+
+        A group whose worker dies is played again, at most twice. Whatever ends this early ends the workers too.
+        """
+        ray, names = self._ray, list(groups)
+        # Said here too, for a Ray that was there before us.
+        with_code = {"runtime_env": {"env_vars": worker_environment()}}
+        remote = ray.remote(**self._asks, **with_code, max_retries=0, max_calls=1)(in_worker)
+        board = ray.remote(num_cpus=0, **with_code)(Board).remote()
+        kept, home = ray.put(shared), Home.of_this_process()
+
+        def begin(number: int) -> Any:
+            return remote.remote(play, home, number, kept, groups[names[number]], board)
+
+        answers: list[Any] = [None] * len(names)
+        deaths = [0] * len(names)
+        news: list[str] = []
+        told: dict[int, Any] = {}
+        pending = {begin(number): number for number in range(len(names))}
+        try:
+            while pending:
+                done, _ = ray.wait(list(pending), timeout=POLL_S)
+                for reference in done:
+                    number = pending.pop(reference)
+                    answer = self._answer(reference, names[number])
+                    if isinstance(answer, Died):
+                        deaths[number] += 1
+                        _check_deaths(names[number], deaths[number], answer)
+                        news.append(
+                            f"the worker of {names[number]} died ({answer.cause}); it is played again"
+                        )
+                        pending[begin(number)] = number
+                    else:
+                        answers[number] = answer
+                told |= self._read(board)
+                look({number: last for number, last in told.items() if last is not None}, news)
+                if stop_at is not None and time.time() > stop_at:
+                    for reference in [r for r, number in pending.items() if number not in told]:
+                        ray.cancel(reference)
+        except BaseException:  # such as Ctrl-C
+            self._cancel(list(pending))
+            raise
+        finally:
+            ray.kill(board)
+        return answers
+
+    def _answer(self, reference: Any, name: str) -> Any:
+        """Return what a group answered, None if it was cancelled in time; raise what it refused."""
+        errors = self._ray.exceptions
+        try:
+            answer = self._ray.get(reference)
+        except errors.TaskCancelledError:
+            return None
+        except (
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+            errors.OutOfMemoryError,
+            errors.ObjectLostError,
+        ) as error:
+            return Died(_first_line(error))
+        except errors.RuntimeEnvSetupError as error:
+            raise InputError(f"Ray could not prepare a worker ({_first_line(error)})") from None
+        except errors.RayTaskError as error:
+            # Where Ctrl-C is ignored, as in a shell's background, Ray stumbles over cancelling a worker that still
+            # reads what it was sent: it calls the handler of the signal, and there is none.
+            if isinstance(error.cause, TypeError) and str(error.cause) == CANCELLED_IN_BACKGROUND:
+                return None
+            if "failed to import" in str(error) or isinstance(error.cause, ImportError):
+                raise InputError(
+                    f"a worker of the Ray cluster could not import what {name} needs"
+                    f" ({str(error).strip().splitlines()[-1]}): install the same fedteddi on every node"
+                ) from None
+            raise
+        if isinstance(answer, Refused):
+            raise InputError(answer.sentence)
+        return answer
+
+    def _read(self, board: Any) -> dict[int, Any]:
+        try:
+            told: dict[int, Any] = self._ray.get(board.read.remote(), timeout=5 * POLL_S)
+        except self._ray.exceptions.RayError:  # it only shows how far things are
+            return {}
+        return told
+
+    def _cancel(self, references: list[Any]) -> None:
+        """Stop workers as Ctrl-C would, so that they close their files; then the hard way."""
+        ray = self._ray
+        for reference in references:
+            ray.cancel(reference)
+        if references:
+            _, left = ray.wait(references, num_returns=len(references), timeout=CANCEL_S)
+            for reference in left:
+                ray.cancel(reference, force=True)
+
+
+@dataclass(frozen=True)
+class Died:
+    """A worker that is no more."""
+
+    cause: str
+
+
+def _ray() -> Any:
+    """Import Ray, quietly, and without the usage reports it would send."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns of what it will do one day
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        raise InputError(f"Ray is not installed ({error}): pip install 'fedteddi[ray]'") from None
+    return ray
+
+
+def _check_listening(address: str) -> None:
+    """Say at once that nobody answers: Ray itself would try for a minute."""
+    if address in (LOCAL, "auto"):
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"no Ray answers at {address} ({_first_line(error)}): start it with 'ray start --head' on that machine"
+        ) from None
+
+
+@contextlib.contextmanager
+def _on_loopback(ray: Any) -> Iterator[None]:
+    """Let a Ray that is started in here listen on 127.0.0.1 only.
+
+    It asks nobody for a password, and on Linux it listens on all interfaces, whatever address it is given, unless
+    it believes that it cannot have other nodes.
+    """
+    constants = ray._private.ray_constants
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+def _check_deaths(name: str, deaths: int, last: Died) -> None:
+    if deaths > RETRIES:
+        raise InputError(
+            f"the worker of {name} died {deaths} times ({last.cause}): see whether its node has enough memory;"
+            " what was written is kept, repeat with --resume"
+        )
+
+
+def _remedy(address: str) -> str:
+    if address == LOCAL:
+        return "leave --ray out, or start Ray yourself and name its address"
+    if address == "auto":
+        return "start Ray on this machine with 'ray start --head', or name an address"
+    if address.startswith("ray://"):
+        return "is that the port of Ray's client (10001 unless chosen), with the same versions of Ray and Python?"
+    return "is this machine a node of it, with the same versions of Ray and Python? If not a node, use ray://HOST:10001"
+
+
+def _first_line(error: BaseException) -> str:
+    return next(
+        (line.strip().rstrip(".:") for line in str(error).splitlines() if line.strip()), type(error).__name__
+    )

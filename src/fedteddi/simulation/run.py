@@ -1,0 +1,93 @@
+"""One run: what the laboratory advances, and the checkpoint keeps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from fedteddi.aggregation import AGGREGATIONS, State, make_aggregation
+from fedteddi.aggregation.laws import refuse_own_memory as refuse_memory_of_aggregation
+from fedteddi.errors import DivergedError, InputError
+from fedteddi.learning.local_training import LOCAL_TRAINING
+from fedteddi.learning.local_training.laws import refuse_broken
+from fedteddi.learning.models import MODELS
+from fedteddi.protocol.server import ServerState
+from fedteddi.registry import source_checksums
+from fedteddi.results.folder import Failure, RunFolder
+from fedteddi.scenario.plan import Plan
+from fedteddi.scenario.replay import REPLAYS
+from fedteddi.schedulers.registry import SCHEDULERS, make_scheduler
+from fedteddi.schedulers.schedule import checked_first_state
+from fedteddi.schedulers.trial import refuse_own_memory
+from fedteddi.settings import Settings
+from fedteddi.simulation.clients import Clients
+from fedteddi.wireless.channels import CHANNELS, channel_name
+from fedteddi.wireless.environment import Environment
+
+
+@dataclass(eq=False)
+class Run:
+    """One scheduler on one seed: its server, its clients, its record."""
+
+    settings: Settings
+    plan: Plan
+    state: ServerState
+    clients: Clients
+    world: Environment
+    folder: RunFolder | None = None
+    best_weights: Tensor | None = None
+    best_aggregation: State = None  # what the aggregation rule remembered then
+    best_loss: float = float("inf")
+    records: list[dict[str, Any]] = field(default_factory=list)
+    finished: bool = False
+    failure: Failure | None = None
+
+    def __post_init__(self) -> None:
+        settings, clients = self.settings, len(self.state.times_scheduled)
+        self.rule = make_scheduler(settings.scheduler, **settings.scheduler_options)
+        if settings.scheduler not in SCHEDULERS.built_in():
+            refuse_own_memory(self.rule, settings.scheduler, clients, len(self.state.class_norm))
+        self.state.scheduler_state = checked_first_state(self.rule, clients)
+        server = settings.server
+        self.aggregation = make_aggregation(server.aggregation, **server.aggregation_options)
+        if server.aggregation not in AGGREGATIONS.built_in():
+            refuse_memory_of_aggregation(self.aggregation, server.aggregation, self.state.weights)
+        name = settings.training.local_training
+        if name not in LOCAL_TRAINING.built_in() and self.clients.local_training is not None:
+            refuse_broken(self.clients.local_training, name)
+        # The run's own parts, by which --resume sees whether one has changed.
+        self.plugins = source_checksums(
+            [
+                (SCHEDULERS, settings.scheduler),
+                (CHANNELS, channel_name(settings.radio)),
+                (AGGREGATIONS, server.aggregation),
+                (LOCAL_TRAINING, settings.training.local_training),
+                (REPLAYS, settings.scenario.replay),
+                (MODELS, settings.training.model),
+            ]
+        )
+
+    @property
+    def over(self) -> bool:
+        """Whether it came to its end, or failed."""
+        return self.finished or self.failure is not None
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Let what is done inside end this run, and no other, if it diverges."""
+        try:
+            yield
+        except DivergedError as error:
+            self.failure = Failure(error.frame, error.round, str(error))
+
+    def check_not_failed(self) -> None:
+        """Refuse to go on with a run that has failed."""
+        if self.failure is not None:
+            raise InputError(f"{self.settings.name}, seed {self.settings.seed}: {self.failure.cause}")
+
+    @property
+    def last_frame(self) -> int:
+        """The number of the last frame."""
+        return len(self.settings.rounds) - 1

@@ -1,0 +1,140 @@
+"""Playing runs together in this process: each in its folder, all in lock-step, with checkpoints and a time limit."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedteddi.errors import InputError
+from fedteddi.results.folder import RunFolder
+from fedteddi.results.reading import read_run
+from fedteddi.simulation.checkpoint import load_checkpoint, save_checkpoint, save_failure
+from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.pretrained import Pretraining
+from fedteddi.simulation.run import Run
+
+CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an experiment is, for whoever shows it."""
+
+    rounds_done: int  # over all runs
+    rounds_in_all: int
+    runs: tuple[Run, ...]
+    seconds: dict[str, float]  # what they went into so far: training, estimates, evaluation, the rest
+    news: tuple[str, ...] = ()  # all that the user should know by now, such as that a worker died
+    pretraining: Pretraining | None = None  # while a model is pre-trained
+
+    @classmethod
+    def of(
+        cls,
+        runs: Sequence[Run],
+        seconds: dict[str, float],
+        news: Sequence[str] = (),
+        pretraining: Pretraining | None = None,
+    ) -> "Progress":
+        """Say how far runs are by what they hold now."""
+        done = sum(run.state.rounds_done for run in runs)
+        in_all = sum(sum(run.settings.rounds) for run in runs)
+        return cls(done, in_all, tuple(runs), seconds, tuple(news), pretraining)
+
+
+Watch = Callable[[Progress], None]
+
+
+def play_together(
+    laboratory: Laboratory,
+    runs: Mapping[str, Run],  # by the names of their folders inside `folder`
+    folder: Path | None,
+    stop_at: float | None,  # of time.monotonic()
+    watch: Watch | None,
+) -> None:
+    """Play runs to their end, or until there is no time left; go on from what their folders hold."""
+    try:
+        if folder is not None:
+            for name, run in runs.items():
+                _attach(run, RunFolder(folder / name), laboratory)
+        _advance_all(laboratory, list(runs.values()), stop_at, watch)
+    finally:
+        for run in runs.values():
+            if run.folder is not None:
+                run.folder.close()
+
+
+@contextmanager
+def writing_into(folder: Path | None) -> Iterator[None]:
+    """Say what to do if something cannot be written, such as on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{folder or 'a file'} could not be written ({error.strerror or error}): what was written before is kept;"
+            " make room and repeat with --resume"
+        ) from None
+
+
+def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
+    """Give a run its folder: a new one, or one with a checkpoint to go on from."""
+    scenario = {
+        "data": laboratory.data.fingerprint,
+        "counts": [frame.counts.tolist() for frame in run.plan.frames],
+    }
+    if folder.checkpoint.exists():
+        folder.check_scenario(scenario)
+        load_checkpoint(run, folder)
+        folder.note_machine(laboratory.engine.name, run.plugins)
+        return
+    if folder.has_rounds():  # somebody removed the weights: what was found must not be overwritten
+        folder.check_scenario(scenario)
+        kept = read_run(folder.path)
+        if kept.settings != run.settings or not kept.finished:
+            raise InputError(
+                f"{folder.path} holds rounds but no checkpoint: it cannot be continued; choose another --out"
+            )
+        run.records, run.finished = list(kept.records), True
+        return
+    folder.start(run.settings, scenario, laboratory.engine.name, run.plugins)
+    run.folder = folder
+    save_checkpoint(run)
+
+
+def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None, watch: Watch | None) -> None:
+    started_at = saved_at = time.monotonic()
+    last_s: deque[float] = deque(maxlen=20)  # not all: the first round may compile programs, and never again
+    saving_s = 0.0
+    started = [run for run in runs if not run.over]
+
+    def show(pretraining: Pretraining | None = None) -> None:
+        if watch is not None:
+            spent = dict(laboratory.engine.seconds)
+            spent["the rest"] = max(0.0, time.monotonic() - started_at - sum(spent.values()))
+            watch(Progress.of(runs, spent, pretraining=pretraining))
+
+    while active := [run for run in runs if not run.over]:
+        if stop_at is not None and time.monotonic() + 1.5 * max(last_s, default=0.0) + saving_s > stop_at:
+            break
+        began = time.monotonic()
+        fresh = [run for run in active if not run.records]
+        # A run's first step may pre-train: on a CPU one at a time, to stop in time.
+        laboratory.advance((fresh if laboratory.engine.together else fresh[:1]) or active, show)
+        if not fresh:  # pre-training says nothing about how long a round takes
+            last_s.append(time.monotonic() - began)
+        for run in active:
+            if run.failure is not None:
+                save_failure(run)
+        began = time.monotonic()
+        # At most a fiftieth of the time goes into saving; 0 means after every round.
+        pause_s = max(CHECKPOINT_EVERY_S, 50 * saving_s) if CHECKPOINT_EVERY_S else 0.0
+        if began - saved_at >= pause_s:
+            for run in active:
+                save_checkpoint(run)
+            saved_at = time.monotonic()
+            saving_s = saved_at - began
+        show()
+    for run in started:
+        save_checkpoint(run)
