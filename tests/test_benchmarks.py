@@ -46,12 +46,12 @@ def test_optimality_in_small(tmp_path: Path) -> None:
     assert {share for _, search, share, _ in rows if search == "exact"} == {"100"}
 
 
-def test_the_readme_quotes_the_committed_page() -> None:
+def test_the_docs_quote_the_committed_page() -> None:
     committed = (ROOT / "docs" / "optimality.md").read_text(encoding="utf-8")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    usage = (ROOT / "docs" / "usage.md").read_text(encoding="utf-8")
     shares = dict(re.findall(r"^\| 30 \| (\w+) \| (\d+)% \|", committed, re.MULTILINE))
-    assert f"| {shares['greedy']} % of 30-client rounds |" in readme
-    assert f"| {shares['refined']} %, and" in readme
+    assert f"| {shares['greedy']} % of 30-client rounds |" in usage
+    assert f"| {shares['refined']} %, and" in usage
 
 
 @pytest.mark.parametrize("words", [("scheduling.py", "--quick"), ("one_pass.py", "--clients", "20000")])

@@ -70,17 +70,28 @@ def test_comments_are_apart_from_the_commands_before_them(page: Path) -> None:
     assert [line for line in commands if re.search(r"\S# ", line)] == []
 
 
-def test_the_readmes_first_output_is_real(cli: Callable[..., Outcome]) -> None:
-    """The table printed under `make run` is what the command prints, line by line."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = readme.split("```text\n")[1].split("```")[0]
+def test_the_schedule_of_the_docs_is_real(cli: Callable[..., Outcome]) -> None:
+    """The schedule on docs/usage.md is what the command prints, line by line."""
+    page = (ROOT / "docs" / "usage.md").read_text(encoding="utf-8")
+    shown = page.split("```text\n")[1].split("```")[0]
     real = cli("schedule", "-", stdin=cli("example").out).out
     assert [line.rstrip() for line in shown.splitlines()] == [line.rstrip() for line in real.splitlines()]
 
 
-def test_the_readmes_python_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_readme_is_short_and_its_claims_are_rows_of_the_results() -> None:
+    """700 words are what a newcomer reads; the results' rows are written from the summaries and tested."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for source in re.findall(r"```python\n(.*?)```", readme, re.DOTALL):
+    assert len(readme.split()) <= 700
+    results = (ROOT / "docs" / "results" / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = readme.split("| claim | paper | ours |\n")[1].split("\n\n")[0].splitlines()
+    assert len(rows) > 3
+    assert [row for row in rows if row not in results] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/usage.md"])
+def test_python_in_the_docs_runs_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for source in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         promised = re.findall(r"# *→ (.*)", source)
         done = subprocess.run(
             [sys.executable, "-c", source],

@@ -1,4 +1,4 @@
-"""The rivals against their formulas: rankings by hand, probabilities by chi-square on many draws."""
+"""The baselines against their formulas: rankings by hand, probabilities by chi-square on many draws."""
 
 import dataclasses
 import math
