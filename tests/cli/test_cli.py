@@ -577,3 +577,9 @@ def test_check_refuses_a_kind_it_does_not_know(cli: Cli) -> None:
     done = cli("check", "random", "--kind", "chanel")
     assert done.code == 2
     assert "did you mean 'channel'" in done.err
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_help_shows_how_options_are_written(cli: Cli, command: str) -> None:
+    """Rich would take the brackets for markup."""
+    assert "fedteddi[search=refined]" in " ".join(cli(command, "--help").out.replace("│", " ").split())

@@ -10,10 +10,15 @@ from scipy import stats
 
 from fedteddi import InputError, RoundView, make_scheduler
 from fedteddi.schedulers.made_rounds import random_round
-from fedteddi.schedulers.rules.fed_cbs import QCID_FLOOR, qcid
+from fedteddi.schedulers.rules.fed_cbs import QCID_FLOOR, imbalance
 from fedteddi.schedulers.rules.power_of_choice import draw_order
 
 DRAWS = 20_000
+
+
+def qcid(num_samples: np.ndarray, mix: np.ndarray) -> float:
+    """Return QCID of a set of clients, [n] and [n, C]."""
+    return float(imbalance(num_samples @ mix / num_samples.sum()))
 
 
 def four_clients(**changes: object) -> RoundView:

@@ -4,14 +4,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from fedteddi import InputError, Objective, collective_divergence, temporal_drift
 from fedteddi.heterogeneity.drift import unweighted_drift
 from fedteddi.heterogeneity.estimates import (
     estimate_class_norm,
     exact_class_norm,
-    gradient_variance,
     paper_class_norm,
     pooled_gradient_std,
 )
@@ -80,19 +78,6 @@ def test_objective_terms_by_hand() -> None:
     assert (both.variance, both.divergence, both.drift) == pytest.approx((2.0, 2.0, 1.0))
     assert (both.utility, both.total) == pytest.approx((1.5, 3.5))
     assert (first.variance, first.divergence, first.drift) == pytest.approx((4 / math.sqrt(2), 4.0, 4.0))
-
-
-def test_gradient_variance_against_an_autograd_loop() -> None:
-    """1/(b−1) Σ ‖g_i − ḡ‖² from b backward passes, summed parameter by parameter."""
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)).double()
-    images, labels = torch.randn(8, 6, dtype=torch.float64), torch.arange(8) % 3
-    rows = []
-    for image, label in zip(images, labels, strict=True):
-        loss = torch.nn.functional.cross_entropy(model(image[None]), label[None])
-        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))]))
-    by_parameter = sum(float(column.var(unbiased=True)) for column in torch.stack(rows).T)
-    assert gradient_variance(torch.stack(rows).numpy()) == pytest.approx(by_parameter)
 
 
 def test_pooled_gradient_std() -> None:
@@ -178,7 +163,5 @@ def test_equal_mixes_are_equal_whatever_the_rounding() -> None:
 
 
 def test_what_has_no_answer_is_refused() -> None:
-    with pytest.raises(InputError, match="at least two"):
-        gradient_variance(np.ones((1, 3)))
     with pytest.raises(InputError, match="without samples"):
         class_mix(np.array([[1, 2], [0, 0]]))

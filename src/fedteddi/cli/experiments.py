@@ -85,7 +85,7 @@ def register(app: typer.Typer) -> None:
 def run(
     experiment: Experiment = "fashion",
     scheduler: Annotated[
-        str | None, typer.Option(help="A rule, such as random, fedteddi[search=refined] or file.py:Class.")
+        str | None, typer.Option(help="A rule, such as random, fedteddi\\[search=refined] or file.py:Class.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     rounds: Rounds = None,
@@ -130,7 +130,7 @@ def compare(
     scheduler: Annotated[
         list[str] | None,
         typer.Option(
-            help="A rule, such as random, fedteddi[search=refined] or file.py:Class (may be repeated); default all."
+            help="A rule, such as random, fedteddi\\[search=refined] or file.py:Class (may be repeated); default all."
             " Also two bounds: everyone (all upload, no limits) and centralised (all data in one place)."
         ),
     ] = None,

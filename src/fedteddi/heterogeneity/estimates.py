@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fedteddi.errors import InputError, check_choice
+from fedteddi.errors import check_choice
 from fedteddi.heterogeneity.mixes import sample_shares
 
 # Mixes closer than this differ by rounding only.
@@ -13,17 +13,6 @@ EQUAL_WITHIN = 1e-9
 
 PoolVariance = Literal["variance", "std"]
 ClassNorm = Literal["paper", "exact"]
-
-
-def gradient_variance(sample_gradients: np.ndarray) -> float:
-    """Return 1/(b−1) Σ_i ‖g_i − ḡ‖² of one client's first batch, from its gradients [b, P].
-
-    docs/paper.md D5: at w_{k−1}, dropout off; at least two samples.
-    """
-    if len(sample_gradients) < 2:
-        raise InputError(f"{len(sample_gradients)} sample(s) have no variance: give at least two")
-    centred = sample_gradients - sample_gradients.mean(axis=0)  # [b, P]
-    return float((centred**2).sum() / (len(sample_gradients) - 1))
 
 
 def pooled_gradient_std(

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 
 from fedteddi.errors import check_number
-from fedteddi.heterogeneity.mixes import pooled_mix
 from fedteddi.schedulers.admission import AdmissionOptions, granted
 from fedteddi.schedulers.references import FED_CBS, Reference
 from fedteddi.schedulers.schedule import Schedule
@@ -15,17 +14,12 @@ from fedteddi.schedulers.view import RoundView
 QCID_FLOOR = 1e-8  # a perfectly balanced set would otherwise divide by zero
 
 
-def qcid(num_samples: np.ndarray, mix: np.ndarray) -> float:
-    """Return the quadratic class-imbalance degree of a set: Σ_c (Σ_n D_n p_n^(c)/Σ D − 1/C)².
+def imbalance(shares: np.ndarray) -> np.ndarray:
+    """Return QCID, the squared distance of pooled class shares [..., C] from the uniform mix: [...].
 
-    `mix` [n, C] is over the C classes seen so far. The same as Σ_{n,m} D_n D_m ⟨p_n, p_m⟩/(Σ D)² − 1/C,
+    With shares Σ_n D_n p_n^(c)/Σ D over the C classes seen so far it equals Σ_{n,m} D_n D_m ⟨p_n, p_m⟩/(Σ D)² − 1/C,
     the form a server can compute from encrypted inner products.
     """
-    return float(imbalance(pooled_mix(num_samples, mix)))
-
-
-def imbalance(shares: np.ndarray) -> np.ndarray:
-    """Return the squared distance of class shares [..., C] from the uniform mix, [...]."""
     return np.asarray(((shares - 1.0 / shares.shape[-1]) ** 2).sum(axis=-1))
 
 
