@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 # What simulates imports torch, and does so only when it is used.
 _SIMULATOR = {
     "Dataset": "fedteddi.learning.data",
+    "RunOptions": "fedteddi.session",
     "Settings": "fedteddi.settings",
     "compare": "fedteddi.experiment",
     "read_study": "fedteddi.results.reading",
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from fedteddi.experiment import compare, simulate
     from fedteddi.learning.data import Dataset
     from fedteddi.results.reading import read_study
+    from fedteddi.session import RunOptions
     from fedteddi.settings import Settings
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "Objective",
     "Reference",
     "RoundView",
+    "RunOptions",
     "Schedule",
     "Scheduler",
     "SchedulerWithMemory",

@@ -98,7 +98,7 @@ def run(
     data_dir: DataDir = None,
 ) -> None:
     """Run one experiment with one scheduler, and print how accuracy grew."""
-    from fedteddi.experiment import simulate
+    from fedteddi.experiment import RunOptions, simulate
 
     settings = _settings(experiment, rounds, changes)
     if scheduler is not None:
@@ -110,8 +110,7 @@ def run(
         settings = settings.changed(seed=seed)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{settings.name}-s{settings.seed}"
     with watching() as watch:
-        record = simulate(
-            settings,
+        how = RunOptions(
             device=device,
             out=folder,
             resume=resume,
@@ -120,6 +119,7 @@ def run(
             watch=watch,
             data_dir=data_dir,
         )
+        record = simulate(settings, run=how)
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
     say_idle([record])
     say_where(folder, record.finished)
@@ -157,16 +157,13 @@ def compare(
 
     A run that diverges ends there; the others go on, and the exit code is 1.
     """
+    from fedteddi.experiment import RunOptions
     from fedteddi.experiment import compare as compare_runs
 
     settings = _settings(experiment, rounds, changes)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-compare"
     with watching() as watch:
-        study = compare_runs(
-            settings,
-            schedulers=scheduler or list(built_in()),
-            seeds=parse_seeds(seeds),
-            deadlines_s=deadline,
+        how = RunOptions(
             device=device,
             out=folder,
             resume=resume,
@@ -175,7 +172,14 @@ def compare(
             watch=watch,
             data_dir=data_dir,
             ray=ray,
+        )
+        study = compare_runs(
+            settings,
+            schedulers=scheduler or list(built_in()),
+            seeds=parse_seeds(seeds),
+            deadlines_s=deadline,
             options=read_options(option or [], "--option"),
+            run=how,
         )
     if study.unfinished or all_failed(study):
         say_failed(study.failures)
