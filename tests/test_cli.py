@@ -85,6 +85,12 @@ def test_a_rule_with_an_objective_of_its_own_is_not_told_in_the_papers_words(cli
     assert re.search(r"done at s +Δ size +Δ distance *$", done.out, re.MULTILINE)
 
 
+def test_schedule_refuses_a_bound_that_has_no_band(cli: Cli, reports: Path) -> None:
+    done = cli("schedule", reports, "--scheduler", "everyone")
+    assert done.code == 2
+    assert "everyone is a reference bound without band or deadline: run it with compare" in done.err
+
+
 def test_schedule_reads_standard_input(cli: Cli) -> None:
     text = cli("example", "--seed", 1).out
     assert cli("schedule", "-", stdin=text).code == 0

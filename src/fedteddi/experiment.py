@@ -18,19 +18,10 @@ __all__ = [
     "Watch",
     "compare",
     "play",
-    "reference",
     "run_name",
     "simulate",
     "variant",
 ]
-
-# What the reference bounds share: no limit of band or time.
-NO_LIMITS: dict[str, Any] = {
-    "scheduler": "random",
-    "scheduler_options": {},
-    "radio__total_hz": 1e18,
-    "radio__deadline_s": 1e6,
-}
 
 
 def simulate(settings: Settings | None = None, *, run: RunOptions | None = None, **changes: Any) -> RunRecord:
@@ -155,7 +146,7 @@ def variant(
 ) -> Settings:
     """Return the settings of one run of a comparison; a rule may have options: `fedteddi[search=refined]`."""
     if scheduler in REFERENCES:
-        return reference(base.changed(name=scheduler, seed=seed, **NO_LIMITS))
+        return _reference(base, scheduler, seed)
     rule = named_rule(scheduler)
     if rule.name in REFERENCES:
         raise InputError(
@@ -171,16 +162,18 @@ def variant(
     )
 
 
-def reference(unlimited: Settings) -> Settings:
-    """Return the settings of a reference bound: `everyone` as it is, `centralised` on all data in one place.
+def _reference(base: Settings, name: str, seed: int) -> Settings:
+    """Return the settings of a reference bound: `everyone` uploads, or `centralised`, all data in one place.
 
-    The one client that stands for all N trains on batches of N·b images: as many a round as all of them together.
+    Neither has a band or a deadline. The one client that stands for all N trains on batches of N·b images: as many a
+    round as all of them together.
     """
-    if unlimited.name != "centralised":
-        return unlimited
-    return unlimited.changed(
+    bound = base.changed(name=name, seed=seed, scheduler="everyone", scheduler_options={})
+    if name != "centralised":
+        return bound
+    return bound.changed(
         scenario__pooled=True,
-        training__batch_size=unlimited.training.batch_size * unlimited.scenario.clients,
+        training__batch_size=base.training.batch_size * base.scenario.clients,
         radio__channel="shadowing",  # nothing is sent, and a channel of one's own may be about N clients
         radio__channel_options={},
         radio__gain_trace="",
