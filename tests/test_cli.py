@@ -21,6 +21,8 @@ import fedteddi
 from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
 from fedteddi.protocol.reports import write_round
+from fedteddi.results.reading import read_run
+from fedteddi.results.runs import RunRecord
 from fedteddi.runtimes.clients import Clients
 from fedteddi.schedulers.schedule import choice_of, first_state, remembers
 from fedteddi.settings import write_settings
@@ -460,6 +462,28 @@ def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     misspelt = cli("report", "both", "--ours", "fedtedi")
     assert misspelt.code == 2
     assert "--ours fedtedi: no such run here (did you mean 'fedteddi'?); there are" in misspelt.err
+
+
+def test_compare_reports_what_it_holds_and_what_lay_there_before(
+    cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only runs of an earlier command are read from disk; the report is the one that `report` makes of all files."""
+    read: list[str] = []
+
+    def noted(path: Path) -> RunRecord:
+        read.append(path.name)
+        return read_run(path)
+
+    monkeypatch.setattr("fedteddi.results.reading.read_run", noted)
+    words = ("compare", tiny, "--rounds", 2, "--out", "both", "--scheduler")
+    assert cli(*words, "random").code == 0
+    assert read == []
+    done = cli(*words, "fedteddi", "--resume")
+    assert read == ["random-d1-s0"]
+    assert "Frame 1: fedteddi against each rival" in done.out
+    page = Path("both/report/report.md").read_bytes()
+    assert cli("report", "both").code == 0
+    assert Path("both/report/report.md").read_bytes() == page
 
 
 def test_runs_in_which_nobody_could_upload_are_named(cli: Cli, tiny: Path) -> None:

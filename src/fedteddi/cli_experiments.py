@@ -1,7 +1,7 @@
 """The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -15,6 +15,9 @@ from fedteddi.registry import read_options
 from fedteddi.schedulers.registry import built_in, named_rule
 from fedteddi.settings import Settings, load_experiment, override
 from fedteddi.terminal import out, print_table, say
+
+if TYPE_CHECKING:
+    from fedteddi.results.runs import Study
 
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10, cifar100) or a .toml file.")
@@ -157,8 +160,9 @@ def compare(
 
     A run that diverges ends there; the others go on, and the exit code is 1.
     """
-    from fedteddi.experiment import RunOptions
+    from fedteddi.experiment import RunOptions, run_name
     from fedteddi.experiment import compare as compare_runs
+    from fedteddi.results.reading import read_study
 
     settings = _settings(experiment, rounds, changes)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-compare"
@@ -184,7 +188,8 @@ def compare(
     if study.unfinished or all_failed(study):
         say_failed(study.failures)
     else:
-        report(folder)  # which names the failed ones too
+        held = {run_name(run.settings): run for run in study.runs}
+        _report(read_study(folder, held), folder / "report")  # with what the folder held before
     say_end(study, folder)
 
 
@@ -202,7 +207,6 @@ def report(
 ) -> None:
     """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG, SVG)."""
     from fedteddi.results.reading import read_study
-    from fedteddi.results.report import write_report
 
     for value in target or []:
         if not 0 < value < 1:
@@ -213,7 +217,14 @@ def report(
             f"--ours {ours}: no such run here{nearest_hint(ours, study.schedulers)}; there are"
             f" {', '.join(study.schedulers)}"
         )
-    made = write_report(study, out_folder or runs / "report", target, ours or "fedteddi")
+    _report(study, out_folder or runs / "report", target, ours or "fedteddi")
+
+
+def _report(study: "Study", folder: Path, targets: list[float] | None = None, ours: str = "fedteddi") -> None:
+    """Write a report, print its tables, and name the runs it leaves out."""
+    from fedteddi.results.report import write_report
+
+    made = write_report(study, folder, targets, ours)
     for title, table in made.tables.items():
         if "cost to" not in title:  # long; it is in the files
             out.print(f"\n[bold]{title}[/]")
