@@ -14,6 +14,7 @@ class Mirror:
     url: str = ""
     ranges: bool = True  # continues where it is asked to
     status: int = 0  # answer with this error instead
+    moved_to: str = ""  # answer with this address instead
     breaks_after: int | None = None  # bytes
     says_length: bool = True
     asked: list[str] = field(default_factory=list)  # the Range of every request
@@ -29,6 +30,11 @@ def serve(mirror: Mirror) -> ThreadingHTTPServer:
                 return self.send_error(mirror.status or 404)
             if start and start >= len(mirror.content):
                 return self.send_error(416)
+            if mirror.moved_to:
+                self.send_response(302)
+                self.send_header("Location", mirror.moved_to)
+                self.send_header("Content-Length", "0")
+                return self.end_headers()
             body = mirror.content[start:]
             self.send_response(206 if start else 200)
             if start:

@@ -13,6 +13,7 @@ def test_public_names_are_frozen() -> None:
         "Objective",
         "Reference",
         "RoundView",
+        "RunOptions",
         "Schedule",
         "Scheduler",
         "SchedulerWithMemory",

@@ -26,6 +26,26 @@ def test_any_settings_survive_writing() -> None:
     assert read_settings(write_settings(settings), "written") == settings
 
 
+def test_written_settings_can_be_read_by_people_too() -> None:
+    """Numbers share a line; a text that looks like a list of them stays what it is."""
+    options = {
+        "levels": [-1, 2.5e-7],
+        "a key": "x\n[\n    1,\n]",
+        "words": ["a", "b"],
+        "inner": {"on": [True]},
+    }
+    settings = tiny_settings(rounds=[3, 0, 12], radio__channel_options=options)
+    text = write_settings(settings)
+    assert "rounds = [3, 0, 12]\n" in text
+    assert "levels = [-1, 2.5e-07]\n" in text
+    assert read_settings(text, "written") == settings
+
+
+def test_options_that_toml_cannot_hold_are_refused() -> None:
+    with pytest.raises(InputError, match=r"cannot be written .*'object'.*: give plain numbers, texts and"):
+        write_settings(tiny_settings(scheduler_options={"rule": object()}))
+
+
 def test_the_default_is_the_fashion_experiment() -> None:
     assert load_experiment("fashion") == Settings()
 

@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 # What simulates imports torch, and does so only when it is used.
 _SIMULATOR = {
     "Dataset": "fedteddi.learning.datasets.dataset",
+    "RunOptions": "fedteddi.simulation.play",
     "Settings": "fedteddi.settings",
     "check_local_training": "fedteddi.learning.local_training.laws",
     "compare": "fedteddi.experiment",
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from fedteddi.learning.local_training.laws import check_local_training
     from fedteddi.results.reading import read_study
     from fedteddi.settings import Settings
+    from fedteddi.simulation.play import RunOptions
 
 __all__ = [
     "Dataset",
@@ -45,6 +47,7 @@ __all__ = [
     "Objective",
     "Reference",
     "RoundView",
+    "RunOptions",
     "Schedule",
     "Scheduler",
     "SchedulerWithMemory",

@@ -1,57 +1,37 @@
 """An experiment from settings to results: one run, schedulers × seeds × deadlines, or any settings together."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from fedteddi.errors import InputError, shown
-from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.registry import name_of, option_defaults
-from fedteddi.results.folder import RunFolder, check_out, differences, locked
+from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.schedulers.registry import SCHEDULERS, find_scheduler, named_rule
 from fedteddi.settings import Settings
-from fedteddi.simulation.in_process import Exchange
-from fedteddi.simulation.laboratory import Laboratory
-from fedteddi.simulation.parallel.cluster import Cluster, connected
-from fedteddi.simulation.parallel.groups import play_in_groups
-from fedteddi.simulation.session import Progress, Watch, play_together, writing_into
+from fedteddi.simulation.play import THE_FOLDER_ITSELF, RunOptions, play_runs, split_keywords
+from fedteddi.simulation.session import Progress, Watch
 
-__all__ = ["Progress", "Watch", "compare", "play", "reference", "run_name", "simulate", "variant"]
-
-THE_FOLDER_ITSELF = ""  # the name of a run that lies in no folder of runs
-# What the reference bounds share: no limit of band or time.
-NO_LIMITS: dict[str, Any] = {
-    "scheduler": "random",
-    "scheduler_options": {},
-    "radio__total_hz": 1e18,
-    "radio__deadline_s": 1e6,
-}
+__all__ = [
+    "Progress",
+    "RunOptions",
+    "Watch",
+    "compare",
+    "play",
+    "run_name",
+    "simulate",
+    "variant",
+]
 
 
-def simulate(
-    settings: Settings | None = None,
-    *,
-    data: Dataset | None = None,
-    device: str = "cpu",
-    out: str | Path | None = None,
-    resume: bool = False,
-    allow_changed: bool = False,
-    time_limit_s: float | None = None,
-    watch: Watch | None = None,
-    data_dir: str | Path | None = None,
-    runtime: Exchange | None = None,
-    **changes: Any,
-) -> RunRecord:
+def simulate(settings: Settings | None = None, *, run: RunOptions | None = None, **changes: Any) -> RunRecord:
     """Run one experiment and return its record.
 
     `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`; where a part has a name, its
-    class, an instance or a function will do: `simulate(scheduler=MyRule)`. `data_dir` is where CIFAR lies, `runtime`
-    are the clients, if they are not to be simulated in this process. `allow_changed` resumes a run although the code
-    of your own parts has changed.
+    class, an instance or a function will do: `simulate(scheduler=MyRule)`. What `RunOptions` has may be given as
+    keywords too: `simulate(out="runs/mine", resume=True, device="auto", data=my_data)`.
     """
+    how, changes = split_keywords(run, changes)
     if "scheduler" in changes:
         changes["scheduler"] = name_of(changes["scheduler"], SCHEDULERS)
     chosen = (settings or Settings()).changed(**changes)
@@ -59,19 +39,7 @@ def simulate(
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
         chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
-    record = _play(
-        {THE_FOLDER_ITSELF: chosen},
-        data=data,
-        device=device,
-        out=out,
-        resume=resume,
-        allow_changed=allow_changed,
-        time_limit_s=time_limit_s,
-        watch=watch,
-        data_dir=data_dir,
-        one=True,
-        runtime=runtime,
-    )[THE_FOLDER_ITSELF]
+    record = play_runs({THE_FOLDER_ITSELF: chosen}, how)[THE_FOLDER_ITSELF]
     if record.failure is not None:
         raise InputError(f"{record.title}: {record.failure.cause}")
     return record
@@ -83,26 +51,19 @@ def compare(
     schedulers: Iterable[str | Any],
     seeds: Iterable[int] = range(5),
     deadlines_s: Iterable[float] | None = None,
-    data: Dataset | None = None,
-    device: str = "cpu",
-    out: str | Path | None = None,
-    resume: bool = False,
-    allow_changed: bool = False,
-    time_limit_s: float | None = None,
-    watch: Watch | None = None,
-    data_dir: str | Path | None = None,
-    ray: str | None = None,
     options: Mapping[str, Any] | None = None,
+    run: RunOptions | None = None,
     **changes: Any,
 ) -> Study:
     """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches.
 
-    `options` are given to every scheduler that has them, such as `{"on_no_fit": "skip"}`; what a scheduler is named
-    with comes first: `fedteddi[on_no_fit=stop]`.
+    A scheduler may also be a class, an instance or a function of yours. `options` are given to every scheduler that
+    has them, such as `{"on_no_fit": "skip"}`; what a scheduler is named with comes first: `fedteddi[on_no_fit=stop]`.
+    `changes` replace settings; what `RunOptions` has may be given as keywords too: `compare(…, out="runs/mine")`.
     A run that diverges ends there (`study.failures`); the others go on. `ray` spreads the runs over a Ray cluster
-    (docs/cluster.md): its address, or "local" to start one on this machine. A scheduler may also be a class, an
-    instance or a function of yours.
+    (docs/cluster.md).
     """
+    how, changes = split_keywords(run, changes)
     base = (settings or Settings()).changed(**changes)
     rules = _named(schedulers)
     numbers = list(dict.fromkeys(seeds))
@@ -112,28 +73,13 @@ def compare(
         if not any(key in given for given in shared.values()):
             raise InputError(f"none of {', '.join(rules)} has an option {shown(key)}: leave it out")
     each: dict[str, Settings] = {}
-    for settings_ in (
-        variant(base, rule, n, t, shared[rule]) for t in times for rule in rules for n in numbers
-    ):
-        name = run_name(settings_)
-        if each.setdefault(name, settings_) != settings_:
+    for one in (variant(base, rule, n, t, shared[rule]) for t in times for rule in rules for n in numbers):
+        name = run_name(one)
+        if each.setdefault(name, one) != one:
             raise InputError(
                 f"two runs would both be called {name}: give your schedulers different class names"
             )
-    with connected(ray, device) if ray is not None else nullcontext() as cluster:
-        found = _play(
-            each,
-            data=data,
-            device=device,
-            out=out,
-            resume=resume,
-            allow_changed=allow_changed,
-            time_limit_s=time_limit_s,
-            watch=watch,
-            data_dir=data_dir,
-            cluster=cluster,
-        )
-    return Study(tuple(found.values()))
+    return Study(tuple(play_runs(each, how).values()))
 
 
 def _named(schedulers: Iterable[str | Any]) -> list[str]:
@@ -147,21 +93,16 @@ def _named(schedulers: Iterable[str | Any]) -> list[str]:
 
 
 def play(
-    each: Mapping[str, Settings],
-    *,
-    data: Dataset | None = None,
-    device: str = "cpu",
-    out: str | Path | None = None,
-    resume: bool = False,
-    time_limit_s: float | None = None,
-    watch: Watch | None = None,
-    data_dir: str | Path | None = None,
+    each: Mapping[str, Settings], *, run: RunOptions | None = None, **keywords: Any
 ) -> dict[str, RunRecord]:
     """Run any settings together, in lock-step; return their records by the same names.
 
     They may differ in everything but what the device shares: data set, test images, model, precision and batch size. A
     name is the run's folder inside `out`, and may lead through others: `tau-5/random-d1.2-s0`.
     """
+    how, unknown = split_keywords(run, keywords)
+    if unknown:
+        raise TypeError(f"play() takes no {next(iter(unknown))}: give what RunOptions has")
     first = next(iter(each.values()), None)
     for name, settings in each.items():
         if first is not None and (different := differences(_on_device(first), _on_device(settings))):
@@ -170,16 +111,7 @@ def play(
                 f"{name}: {key}={now!r} cannot run together with {was!r}: all runs must share the data, the model,"
                 " the precision and the batch size"
             )
-    return _play(
-        each,
-        data=data,
-        device=device,
-        out=out,
-        resume=resume,
-        time_limit_s=time_limit_s,
-        watch=watch,
-        data_dir=data_dir,
-    )
+    return play_runs(each, how)
 
 
 def _on_device(settings: Settings) -> Settings:
@@ -214,7 +146,7 @@ def variant(
 ) -> Settings:
     """Return the settings of one run of a comparison; a rule may have options: `fedteddi[search=refined]`."""
     if scheduler in REFERENCES:
-        return reference(base.changed(name=scheduler, seed=seed, **NO_LIMITS))
+        return _reference(base, scheduler, seed)
     rule = named_rule(scheduler)
     if rule.name in REFERENCES:
         raise InputError(
@@ -230,16 +162,18 @@ def variant(
     )
 
 
-def reference(unlimited: Settings) -> Settings:
-    """Return the settings of a reference bound: `everyone` as it is, `centralised` on all data in one place.
+def _reference(base: Settings, name: str, seed: int) -> Settings:
+    """Return the settings of a reference bound: `everyone` uploads, or `centralised`, all data in one place.
 
-    The one client that stands for all N trains on batches of N·b images: as many a round as all of them together.
+    Neither has a band or a deadline. The one client that stands for all N trains on batches of N·b images: as many a
+    round as all of them together.
     """
-    if unlimited.name != "centralised":
-        return unlimited
-    return unlimited.changed(
+    bound = base.changed(name=name, seed=seed, scheduler="everyone", scheduler_options={})
+    if name != "centralised":
+        return bound
+    return bound.changed(
         scenario__pooled=True,
-        training__batch_size=unlimited.training.batch_size * unlimited.scenario.clients,
+        training__batch_size=base.training.batch_size * base.scenario.clients,
         training__local_training="sgd",  # there are no other clients to stay near
         training__local_training_options={},
         radio__channel="shadowing",  # nothing is sent, and a channel of one's own may be about N clients
@@ -255,49 +189,3 @@ def run_name(settings: Settings) -> str:
     """Return the folder of one run of a comparison."""
     deadline = "" if settings.name in REFERENCES else f"-d{settings.radio.deadline_s:.12g}"
     return f"{settings.name}{deadline}-s{settings.seed}"
-
-
-def _play(
-    each: Mapping[str, Settings],  # by the names of their folders inside `out`
-    *,
-    data: Dataset | None,
-    device: str,
-    out: str | Path | None,
-    resume: bool,
-    allow_changed: bool = False,
-    time_limit_s: float | None,
-    watch: Watch | None,
-    data_dir: str | Path | None,
-    one: bool = False,
-    runtime: Exchange | None = None,
-    cluster: Cluster | None = None,
-) -> dict[str, RunRecord]:
-    if not each:
-        raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
-    stop_at = None if time_limit_s is None else time.monotonic() + time_limit_s
-    folder = None if out is None else Path(out)
-    if folder is not None:
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is a file: choose a folder with --out")
-        check_out(folder, resume=resume, one=one)
-    first = next(iter(each.values()))
-    if data is None:
-        data = load_dataset(first.dataset, data_dir)
-    else:  # the record must not claim another
-        each = {name: settings.changed(dataset=data.name) for name, settings in each.items()}
-    # With a cluster, this process only finds out whether all is well.
-    laboratory = Laboratory(first, data, device if cluster is None else "cpu", runtime)
-    # All before the folder is made: if something is wrong, nothing is left behind.
-    runs = {name: laboratory.new_run(settings) for name, settings in each.items()}
-    if folder is not None and not allow_changed:
-        for name, run in runs.items():
-            RunFolder(folder / name).check_plugins(run.plugins)
-    with writing_into(folder), locked(folder) if folder is not None else nullcontext() as holder:
-        if cluster is None:
-            play_together(laboratory, runs, folder, stop_at, watch)
-        else:
-            play_in_groups(cluster, laboratory.data, runs, folder, holder, stop_at, watch)
-    return {
-        name: RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
-        for name, run in runs.items()
-    }

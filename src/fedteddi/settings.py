@@ -1,11 +1,13 @@
 """One experiment as validated data: TOML in, TOML out. Every key has a default; unknown ones are refused."""
 
+import re
 import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedteddi.errors import InputError, nearest_hint, shown
@@ -14,6 +16,8 @@ from fedteddi.registry import Kind, find, is_part, name_of, read_value
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+# Numbers that tomli-w gives a line each; it escapes the line ends in texts.
+LONG_LIST = re.compile(r"\[\n(?: *[-+.\w]+,\n)+ *\]")
 
 
 class Section(BaseModel):
@@ -199,18 +203,15 @@ def read_settings(text: str, where: str) -> Settings:
 
 def write_settings(settings: Settings) -> str:
     """Write complete settings as TOML; reading them gives the same settings."""
-    data = settings.model_dump()
-    arrivals = data["scenario"].pop("arrivals")
-    lines = [f"{key} = {_toml(value)}" for key, value in data.items() if not isinstance(value, dict)]
-    for section, values in data.items():
-        if isinstance(values, dict):
-            lines += ["", f"[{section}]"]
-            lines += [f"{_key(key)} = {_toml(value)}" for key, value in values.items()]
-        if section == "scenario":
-            for arrival in arrivals:
-                lines += ["", "[[scenario.arrivals]]"]
-                lines += [f"{key} = {_toml(value)}" for key, value in arrival.items() if value is not None]
-    return "\n".join(lines) + "\n"
+    try:
+        text = tomli_w.dumps(settings.model_dump(exclude_none=True))
+    except TypeError as error:
+        raise InputError(
+            f"the settings cannot be written ({error}): give plain numbers, texts and lists"
+        ) from None
+    return LONG_LIST.sub(
+        lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(", ]", "]"), text
+    )
 
 
 def override(settings: Settings, words: list[str]) -> Settings:
@@ -287,20 +288,3 @@ def _sentence(error: ValidationError) -> str:
         return f"unknown key {shown(place)}{nearest_hint(key, section.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
     return f"{place}={shown(first['input'])}: {message[0].lower()}{message[1:]}" if place else message
-
-
-def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() else _toml(key)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'"{escaped}"'
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(entry) for entry in value)}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_toml(entry)}" for key, entry in value.items()) + "}"
-    return repr(value)

@@ -21,6 +21,8 @@ import fedteddi
 from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
 from fedteddi.protocol.round_json.reports import write_round
+from fedteddi.results.reading import read_run
+from fedteddi.results.runs import RunRecord
 from fedteddi.schedulers.schedule import choice_of, first_state, remembers
 from fedteddi.settings import write_settings
 from fedteddi.simulation.clients import Clients
@@ -88,6 +90,12 @@ def test_a_rule_with_an_objective_of_its_own_is_not_told_in_the_papers_words(cli
     assert "variance" not in done.out
     assert "Δ drift" not in done.out  # it does not count
     assert re.search(r"done at s +Δ size +Δ distance *$", done.out, re.MULTILINE)
+
+
+def test_schedule_refuses_a_bound_that_has_no_band(cli: Cli, reports: Path) -> None:
+    done = cli("schedule", reports, "--scheduler", "everyone")
+    assert done.code == 2
+    assert "everyone is a reference bound without band or deadline: run it with compare" in done.err
 
 
 def test_schedule_reads_standard_input(cli: Cli) -> None:
@@ -459,6 +467,28 @@ def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     misspelt = cli("report", "both", "--ours", "fedtedi")
     assert misspelt.code == 2
     assert "--ours fedtedi: no such run here (did you mean 'fedteddi'?); there are" in misspelt.err
+
+
+def test_compare_reports_what_it_holds_and_what_lay_there_before(
+    cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only runs of an earlier command are read from disk; the report is the one that `report` makes of all files."""
+    read: list[str] = []
+
+    def noted(path: Path) -> RunRecord:
+        read.append(path.name)
+        return read_run(path)
+
+    monkeypatch.setattr("fedteddi.results.reading.read_run", noted)
+    words = ("compare", tiny, "--rounds", 2, "--out", "both", "--scheduler")
+    assert cli(*words, "random").code == 0
+    assert read == []
+    done = cli(*words, "fedteddi", "--resume")
+    assert read == ["random-d1-s0"]
+    assert "Frame 1: fedteddi against each rival" in done.out
+    page = Path("both/report/report.md").read_bytes()
+    assert cli("report", "both").code == 0
+    assert Path("both/report/report.md").read_bytes() == page
 
 
 def test_runs_in_which_nobody_could_upload_are_named(cli: Cli, tiny: Path) -> None:

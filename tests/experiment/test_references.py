@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedteddi import InputError, compare, read_study, simulate
+from fedteddi import InputError, Schedule, compare, example_round, read_study, simulate
 from fedteddi.experiment import run_name, variant
 from fedteddi.learning.engine import TrainJob
+from fedteddi.schedulers.schedule import schedule_faults
 from fedteddi.simulation.laboratory import Laboratory
 from small_world import tiny_data, tiny_settings
 
@@ -18,6 +19,63 @@ ALL = ["random", "everyone", "centralised"]
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
+
+
+def test_everyone_is_what_a_band_for_all_and_all_the_time_would_give() -> None:
+    """Random order, as `random` has with so much band that all fit: the same sums, and so the same bits.
+
+    Even 1 ms, in which nobody could upload, is no limit. Only the modelled upload is not there: a client is done when
+    it has computed, and the energy is that of computing, 1 W × Σ t_cp.
+    """
+    settings = tiny_settings(rounds=[2, 2, 0], scheduler="random")
+    bound = compare(
+        settings, schedulers=["everyone"], seeds=[0], data=tiny_data(), radio__deadline_s=1e-3
+    ).runs[0]
+    wide = simulate(settings, data=tiny_data(), radio__total_hz=1e18, radio__deadline_s=1e6)
+    radio = {"bandwidth_hz", "finish_s", "round_s", "energy_j"}
+    for mine, theirs in zip(bound.records, wide.records, strict=True):
+        assert {k: v for k, v in mine.items() if k not in radio} == {
+            k: v for k, v in theirs.items() if k not in radio
+        }
+        if mine["round"]:
+            assert sorted(mine["clients"]) == [0, 1, 2, 3, 4, 5]
+            assert mine["bandwidth_hz"] == []
+            assert mine["finish_s"] == mine["compute_s"]
+            assert mine["round_s"] == max(mine["compute_s"])
+            assert mine["energy_j"] == pytest.approx(sum(mine["compute_s"]), rel=1e-12)
+    assert (bound.settings.scheduler, bound.settings.radio.total_hz) == ("everyone", settings.radio.total_hz)
+
+
+def test_bounds_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """They were `random` with 10^18 Hz and 10^6 s: the same experiment as the runs beside them."""
+    settings = tiny_settings(rounds=[1, 1, 0])
+    study = compare(settings, schedulers=["random"], seeds=[0], data=tiny_data(), out=tmp_path / "study")
+    simulate(
+        settings,
+        data=tiny_data(),
+        out=tmp_path / "study" / "everyone-s0",
+        name="everyone",
+        scheduler="random",
+        radio__total_hz=1e18,
+        radio__deadline_s=1e6,
+    )
+    again = read_study(tmp_path / "study")
+    assert again.deadlines_s == study.deadlines_s
+    assert again.schedulers == ["random", "everyone"]
+    assert again.summary()["clients a round"].tolist()[1] == "6.0"
+
+
+def test_a_bound_that_gives_bandwidth_or_a_client_that_is_not_there_is_refused() -> None:
+    view = example_round()
+    both = Schedule(clients=(0, 99), bandwidth_hz=())
+    assert schedule_faults(view, both, limited=False) == [
+        "client 99 does not exist: there are 30, counted from 0"
+    ]
+    given = Schedule(clients=(0,), bandwidth_hz=(1.0,))
+    assert schedule_faults(view, given, limited=False) == ["1 bandwidths, though it has no band to give"]
+    assert schedule_faults(view, Schedule(clients=(0, 0), bandwidth_hz=()), limited=False) == [
+        "client 0 is scheduled more than once"
+    ]
 
 
 def test_centralised_trains_one_model_on_everybodys_samples() -> None:

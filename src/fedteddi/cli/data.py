@@ -45,11 +45,12 @@ def get(
     url: Annotated[
         str | None,
         typer.Option(
-            help="A mirror: the archive's address, or that of the folder it is in.", envvar="FEDTEDDI_MIRROR"
+            help="A mirror: the archive's https address, or that of the folder it is in.",
+            envvar="FEDTEDDI_MIRROR",
         ),
     ] = None,
 ) -> None:
-    """Fetch a data set from its authors, check it, and keep it; a broken download is continued."""
+    """Fetch a data set from its authors over https, check its SHA-256, and keep it."""
     from fedteddi.learning.datasets.catalogue import CIFAR, data_folder, find_cifar, is_complete
     from fedteddi.learning.datasets.download import download, fetched_already
 

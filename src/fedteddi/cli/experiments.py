@@ -1,7 +1,7 @@
 """The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -15,6 +15,9 @@ from fedteddi.errors import InputError, nearest_hint
 from fedteddi.registry import read_options
 from fedteddi.schedulers.registry import built_in, named_rule
 from fedteddi.settings import Settings, load_experiment, override
+
+if TYPE_CHECKING:
+    from fedteddi.results.runs import Study
 
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10, cifar100) or a .toml file.")
@@ -98,7 +101,7 @@ def run(
     data_dir: DataDir = None,
 ) -> None:
     """Run one experiment with one scheduler, and print how accuracy grew."""
-    from fedteddi.experiment import simulate
+    from fedteddi.experiment import RunOptions, simulate
 
     settings = _settings(experiment, rounds, changes)
     if scheduler is not None:
@@ -110,8 +113,7 @@ def run(
         settings = settings.changed(seed=seed)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{settings.name}-s{settings.seed}"
     with watching() as watch:
-        record = simulate(
-            settings,
+        how = RunOptions(
             device=device,
             out=folder,
             resume=resume,
@@ -120,6 +122,7 @@ def run(
             watch=watch,
             data_dir=data_dir,
         )
+        record = simulate(settings, run=how)
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
     say_idle([record])
     say_where(folder, record.finished)
@@ -157,16 +160,14 @@ def compare(
 
     A run that diverges ends there; the others go on, and the exit code is 1.
     """
+    from fedteddi.experiment import RunOptions, run_name
     from fedteddi.experiment import compare as compare_runs
+    from fedteddi.results.reading import read_study
 
     settings = _settings(experiment, rounds, changes)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-compare"
     with watching() as watch:
-        study = compare_runs(
-            settings,
-            schedulers=scheduler or list(built_in()),
-            seeds=parse_seeds(seeds),
-            deadlines_s=deadline,
+        how = RunOptions(
             device=device,
             out=folder,
             resume=resume,
@@ -175,12 +176,20 @@ def compare(
             watch=watch,
             data_dir=data_dir,
             ray=ray,
+        )
+        study = compare_runs(
+            settings,
+            schedulers=scheduler or list(built_in()),
+            seeds=parse_seeds(seeds),
+            deadlines_s=deadline,
             options=read_options(option or [], "--option"),
+            run=how,
         )
     if study.unfinished or all_failed(study):
         say_failed(study.failures)
     else:
-        report(folder)  # which names the failed ones too
+        held = {run_name(run.settings): run for run in study.runs}
+        _report(read_study(folder, held), folder / "report")  # with what the folder held before
     say_end(study, folder)
 
 
@@ -198,7 +207,6 @@ def report(
 ) -> None:
     """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG, SVG)."""
     from fedteddi.results.reading import read_study
-    from fedteddi.results.report import write_report
 
     for value in target or []:
         if not 0 < value < 1:
@@ -209,7 +217,14 @@ def report(
             f"--ours {ours}: no such run here{nearest_hint(ours, study.schedulers)}; there are"
             f" {', '.join(study.schedulers)}"
         )
-    made = write_report(study, out_folder or runs / "report", target, ours or "fedteddi")
+    _report(study, out_folder or runs / "report", target, ours or "fedteddi")
+
+
+def _report(study: "Study", folder: Path, targets: list[float] | None = None, ours: str = "fedteddi") -> None:
+    """Write a report, print its tables, and name the runs it leaves out."""
+    from fedteddi.results.report import write_report
+
+    made = write_report(study, folder, targets, ours)
     for title, table in made.tables.items():
         if "cost to" not in title:  # long; it is in the files
             out.print(f"\n[bold]{title}[/]")

@@ -26,7 +26,13 @@ from fedteddi.results.folder import write_atomically
 from fedteddi.schedulers.laws import check_scheduler
 from fedteddi.schedulers.memory import State, as_json, from_json
 from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
-from fedteddi.schedulers.schedule import AnyScheduler, checked_choice, checked_first_state, remembers
+from fedteddi.schedulers.schedule import (
+    AnyScheduler,
+    checked_choice,
+    checked_first_state,
+    remembers,
+    unlimited,
+)
 from fedteddi.wireless.radio import Radio
 
 # Far beyond any real round (a million clients take about 1 GB), small enough not to exhaust the machine.
@@ -123,6 +129,8 @@ def schedule(
         )
     round = read_round(_read(reports))
     rule = make_scheduler(scheduler, **read_options(option or [], "--option"))
+    if unlimited(rule):
+        raise InputError(f"{rule.name} is a reference bound without band or deadline: run it with compare")
     with stdout_to_stderr():
         state = _read_state(rule, state_file, int(round.view.client_id.max()) + 1)
         chosen, state = checked_choice(rule, round.view, np.random.default_rng(seed), state)

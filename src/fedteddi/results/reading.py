@@ -1,6 +1,7 @@
 """Run folders read back as a study; runs that do not belong together are refused."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,9 @@ def read_run(path: Path) -> RunRecord:
     return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure)
 
 
-def read_study(path: Path) -> Study:
-    """Read a run's folder, or a folder of runs."""
+def read_study(path: Path, held: Mapping[str, RunRecord] | None = None) -> Study:
+    """Read a run's folder, or a folder of runs; those `held` already, by their folders' names, are not read."""
+    held = held or {}
     if not path.is_dir():
         raise InputError(f"there is no folder {path}: give a run's folder, or one that holds runs")
     if (path / "settings.toml").is_file():
@@ -35,7 +37,7 @@ def read_study(path: Path) -> Study:
     found = sorted(file.parent for file in path.glob("*/settings.toml"))
     if not found:
         raise InputError(f"{path} holds no runs: 'fedteddi compare --out {path}' would make some")
-    runs = [read_run(folder) for folder in found]
+    runs = [held[folder.name] if folder.name in held else read_run(folder) for folder in found]
     first = next((run.settings for run in runs if run.scheduler not in REFERENCES), runs[0].settings)
     for run, folder in zip(runs, found, strict=True):
         if without_variant(run.settings, first) != without_variant(first, first):

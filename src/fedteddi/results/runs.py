@@ -1,5 +1,6 @@
 """Records of runs as a reader wants them: curves, rounds to an accuracy, what was learnt and what forgotten."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -87,6 +88,7 @@ class RunRecord:
     def curve(self) -> pd.DataFrame:
         """Return all evaluated rounds: frame, round, balanced, global, and accuracy on old and new classes."""
         rows = []
+        deadline_s = math.nan if self.scheduler in REFERENCES else self.settings.radio.deadline_s
         for frame in range(len(self.counts)):
             old, new = self.old_classes(frame), self.new_classes(frame)
             for record in self.evaluated(frame):
@@ -94,7 +96,7 @@ class RunRecord:
                 rows.append(
                     {
                         "scheduler": self.scheduler,
-                        "deadline_s": self.settings.radio.deadline_s,
+                        "deadline_s": deadline_s,
                         "seed": self.settings.seed,
                         "frame": frame,
                         "round": record["round"],

@@ -14,6 +14,7 @@ import numpy as np
 from fedteddi.errors import InputError, shown
 from fedteddi.registry import Kind, find, make, name_of, read_value
 from fedteddi.schedulers import rules
+from fedteddi.schedulers.everyone import Everyone
 from fedteddi.schedulers.schedule import Schedule, Scheduler
 from fedteddi.schedulers.view import RoundView
 
@@ -79,12 +80,17 @@ def _check(rule: Any, name: str) -> None:
         raise InputError(f'{name} has no name: add name = "my-rule" to the class')
 
 
-SCHEDULERS = Kind(name="schedulers", one="scheduler", built_in=built_in, check=_check)
+SCHEDULERS = Kind(
+    name="schedulers",
+    one="scheduler",
+    built_in=lambda: built_in() | {Everyone.name: Everyone},
+    check=_check,
+)
 
 
 def scheduler_names() -> list[str]:
-    """Return every name that `make_scheduler` knows: built-in rules, then installed ones."""
-    return SCHEDULERS.names()
+    """Return the rules' names, built-in ones first, then installed ones; `everyone` is a bound, not a rule."""
+    return [name for name in SCHEDULERS.names() if name != Everyone.name]
 
 
 def find_scheduler(name: str) -> type[Scheduler]:

@@ -39,7 +39,7 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """S, in order of admission, and each member's bandwidth."""
+    """S, in order of admission, and each member's bandwidth (none of a bound that has no band)."""
 
     clients: tuple[int, ...]
     bandwidth_hz: tuple[float, ...]
@@ -88,6 +88,11 @@ class WrongAnswerError(TypeError):
 def remembers(rule: AnyScheduler) -> TypeGuard[SchedulerWithMemory]:
     """Tell whether a rule has a state."""
     return callable(getattr(rule, "initial_state", None))
+
+
+def unlimited(rule: AnyScheduler) -> bool:
+    """Tell whether a rule is a bound that schedules clients without band or deadline, such as `everyone`."""
+    return bool(getattr(rule, "unlimited", False))
 
 
 def first_state(rule: AnyScheduler, num_clients: int) -> State:
@@ -142,7 +147,7 @@ def checked_choice(
     """Ask a rule; a foreign one may raise or answer nonsense, and either becomes one sentence."""
     try:
         chosen, after = choice_of(rule, view, rng, state)
-        faults = schedule_faults(view, chosen)
+        faults = schedule_faults(view, chosen, limited=not unlimited(rule))
     except InputError:
         raise
     except (Exception, SystemExit) as error:
@@ -181,10 +186,12 @@ def _file(rule: AnyScheduler) -> str:
     return f" ({Path(file).name})" if file else ""
 
 
-def schedule_faults(view: RoundView, schedule: Schedule) -> list[str]:
+def schedule_faults(view: RoundView, schedule: Schedule, *, limited: bool = True) -> list[str]:
     """Return what makes this schedule impossible, in words; nothing if it can be carried out."""
     clients, granted = schedule.clients, schedule.bandwidth_hz
-    if len(clients) != len(granted):
+    if not limited and granted:
+        return [f"{len(granted)} bandwidths, though it has no band to give"]
+    if limited and len(clients) != len(granted):
         return [f"{len(clients)} clients but {len(granted)} bandwidths"]
     faults = []
     unknown = [n for n in clients if not 0 <= n < view.num_clients]
@@ -193,6 +200,8 @@ def schedule_faults(view: RoundView, schedule: Schedule) -> list[str]:
     if len(set(clients)) < len(clients):
         twice = next(n for n in clients if clients.count(n) > 1)
         faults.append(f"client {twice} is scheduled more than once")
+    if not limited:
+        return faults
     for n, hz, needed_hz in zip(clients, granted, view.needed_hz[list(clients)].tolist(), strict=True):
         if not math.isfinite(needed_hz):
             faults.append(f"client {n} is scheduled but cannot meet the deadline")

@@ -1,40 +1,41 @@
-"""Fetch a data set: into a .part file that can be continued, checked, then put in place in one go."""
+"""Fetch a data set with pooch: over https, checked by SHA-256, put in place in one go."""
 
-import errno
-import fcntl
-import hashlib
-import http.client
-import os
-import urllib.error
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pooch
+import requests
 
 from fedteddi.errors import InputError, shown
 from fedteddi.learning.datasets.catalogue import Cifar
 
 PIECE_BYTES = 256 * 1024
 SILENCE_S = 60.0  # after which a server is given up
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 Watch = Callable[[int, int | None], None]  # bytes that are here, bytes in all if known
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set's archive is published, and the MD5 sum its authors give."""
+    """Where a data set's authors publish its archive, and its SHA-256."""
 
     url: str
-    md5: str
+    sha256: str
 
 
 SOURCES = {
     "cifar10": Source(
-        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"
+        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+        "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
     ),
     "cifar100": Source(
-        "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"
+        "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+        "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
     ),
 }
 
@@ -43,7 +44,7 @@ def fetched_already(which: Cifar, folder: Path) -> bool:
     """Whether the archive lies in the folder, whole."""
     archive = folder / which.archive
     try:
-        return archive.is_file() and _md5(archive) == SOURCES[which.name].md5
+        return archive.is_file() and pooch.file_hash(str(archive)) == SOURCES[which.name].sha256
     except OSError as error:
         raise InputError(
             f"{archive} cannot be read ({error.strerror}): choose another folder with --data-dir"
@@ -51,126 +52,94 @@ def fetched_already(which: Cifar, folder: Path) -> bool:
 
 
 def download(which: Cifar, folder: Path, mirror: str | None = None, watch: Watch | None = None) -> Path:
-    """Fetch the archive into the folder and return its path; what an earlier try has left is continued.
+    """Fetch the archive into the folder and return its path; whatever goes wrong leaves nothing behind.
 
     A mirror is the address of the archive, or of the folder that holds it.
     """
-    archive = folder / which.archive
-    part = archive.with_name(f"{archive.name}.part")
-    url = _address(which, mirror)
+    url, archive, sha256 = _address(which, mirror), folder / which.archive, SOURCES[which.name].sha256
+    pooch.get_logger().setLevel("WARNING")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with part.open("ab") as file:
-            _lock(file, part)
-            try:
-                _fetch(url, file, watch)
-            finally:
-                if file.tell() == 0:
-                    part.unlink()  # nothing came: leave nothing
-            file.flush()
-            os.fsync(file.fileno())
-            _check(which, url, part)
-            part.replace(archive)
+        with _downloader(watch) as fetch:
+            pooch.retrieve(url, f"sha256:{sha256}", fname=archive.name, path=folder, downloader=fetch)
+    except InputError:
+        raise
+    except requests.RequestException as error:
+        answer = error.response
+        why = _root(error) if answer is None else f"it answers {answer.status_code}, {answer.reason}"
+        raise InputError(f"{url} cannot be fetched ({why}): try later, or name a mirror with --url") from None
+    except ValueError:
+        raise InputError(
+            f"what {url} sent is not {which.name} (its SHA-256 is not {sha256}): try again, or name another mirror with"
+            " --url"
+        ) from None
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            part.unlink(missing_ok=True)  # half a file must not keep the disk full
         raise InputError(
             f"{archive} cannot be written ({error.strerror}): make room, or choose another folder with --data-dir"
         ) from None
     return archive
 
 
-def _check(which: Cifar, url: str, part: Path) -> None:
-    expected, found = SOURCES[which.name].md5, _md5(part)
-    if found != expected:
-        part.unlink()
-        raise InputError(
-            f"what {url} sent is not {which.name} (MD5 {found}, expected {expected}): try again, or name another"
-            " mirror with --url"
+@contextmanager
+def _downloader(watch: Watch | None) -> Iterator[Any]:
+    answers: list[requests.Response] = []
+
+    def check(answer: requests.Response, /, **_: Any) -> None:
+        answers.append(answer)
+        if answer.is_redirect:
+            _check_https(urljoin(answer.url, answer.headers["location"]))
+
+    try:
+        yield pooch.HTTPDownloader(
+            progressbar=False if watch is None else Progress(watch),
+            chunk_size=PIECE_BYTES,
+            timeout=SILENCE_S,
+            headers={"User-Agent": "fedteddi", "Accept-Encoding": "identity"},
+            hooks={"response": check},
         )
+    finally:
+        for answer in answers:  # pooch leaves them open when they break off
+            answer.close()
+
+
+class Progress:
+    """Pooch's idea of a progress bar, for a `Watch`."""
+
+    total = 0  # set by pooch, if the server says it
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch, self._here = watch, 0
+
+    def update(self, size: int) -> None:
+        """Count what has come; pooch counts whole pieces, also for the last one."""
+        self._here = min(self._here + size, self.total or self._here + size)
+        self._watch(self._here, self.total or None)
+
+    def reset(self) -> None:
+        """Keep what is there; pooch then adds all of it once more, for a full bar."""
+
+    def close(self) -> None:
+        """Leave the end to whoever shows it."""
 
 
 def _address(which: Cifar, mirror: str | None) -> str:
-    if not mirror:
-        return SOURCES[which.name].url
-    if not mirror.startswith(("http://", "https://")):
-        raise InputError(f"--url {shown(mirror)}: give an address that starts with https:// or http://")
-    return mirror if mirror.endswith(".tar.gz") else f"{mirror.rstrip('/')}/{which.archive}"
+    url = mirror or SOURCES[which.name].url
+    _check_https(url)
+    return url if not mirror or url.endswith(".tar.gz") else f"{url.rstrip('/')}/{which.archive}"
 
 
-def _lock(file: IO[bytes], part: Path) -> None:
-    """Keep a second process from writing the same file; the lock goes with the process."""
+def _check_https(url: str) -> None:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        mine = os.path.samestat(os.fstat(file.fileno()), part.stat())
-    except (BlockingIOError, FileNotFoundError):
-        mine = False
-    if not mine:  # it is being written, or was put in place while we opened it
-        raise InputError(f"another process is fetching {part.with_suffix('')}: wait for it, then try again")
+        parts = urlsplit(url)
+        good = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in THIS_MACHINE)
+    except ValueError:
+        good = False
+    if not good:
+        raise InputError(f"{shown(url)} is not safe to fetch from: give an address that starts with https://")
 
 
-def _fetch(url: str, file: IO[bytes], watch: Watch | None) -> None:
-    """Append to the file what it lacks; if the server cannot continue, start again."""
-    have = file.seek(0, os.SEEK_END)
-    answer = _opened(url, have)
-    if answer is None:
-        return  # nothing is left to be sent; the checksum will tell
-    with answer:
-        if have and not _continues(answer, have):
-            have = 0
-            file.truncate(0)
-        length = answer.headers.get("Content-Length", "")
-        in_all = have + int(length) if length.isdecimal() else None
-        while True:
-            if watch is not None:
-                watch(have, in_all)
-            piece = _read(answer, url)
-            if not piece:
-                break
-            file.write(piece)
-            have += len(piece)
-    if not have or (in_all is not None and have < in_all):
-        raise InputError(
-            f"{url} broke off after {have} of {in_all or 'all'} bytes: try again, it goes on from there"
-        )
-
-
-def _opened(url: str, have: int) -> http.client.HTTPResponse | None:
-    """Ask for what comes after the bytes we have; None if the server says that there is nothing."""
-    headers = {"User-Agent": "fedteddi"} | ({"Range": f"bytes={have}-"} if have else {})
-    try:
-        answer: http.client.HTTPResponse = urllib.request.urlopen(
-            urllib.request.Request(url, headers=headers), timeout=SILENCE_S
-        )
-    except urllib.error.HTTPError as error:
-        with error:
-            if have and error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return None
-            raise InputError(
-                f"{url} answers {error.code} ({error.reason}): try later, or name a mirror with --url"
-            ) from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        why = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
-        raise InputError(
-            f"{url} cannot be reached ({why}): check the network, or name a mirror with --url"
-        ) from None
-    return answer
-
-
-def _continues(answer: http.client.HTTPResponse, have: int) -> bool:
-    partial = answer.status == http.client.PARTIAL_CONTENT
-    return partial and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-
-
-def _read(answer: http.client.HTTPResponse, url: str) -> bytes:
-    """Read some bytes; a connection that fails is not a disk that fails."""
-    try:
-        return answer.read(PIECE_BYTES)
-    except (OSError, http.client.HTTPException) as error:
-        raise InputError(f"{url} broke off ({error}): try again, it goes on from there") from None
-
-
-def _md5(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+def _root(error: BaseException) -> Any:
+    """Return in short what is behind an error of the network."""
+    while deeper := error.__cause__ or error.__context__:
+        error = deeper
+    return getattr(error, "strerror", None) or error

@@ -72,6 +72,8 @@ def finish_s(view: RoundView, schedule: Schedule) -> tuple[float, ...] | None:
         return None
     members = np.array(schedule.clients, dtype=np.intp)
     compute_s = view.compute_s[members]
+    if not schedule.bandwidth_hz:  # of a bound without a band: uploads cost nothing
+        return tuple(compute_s.tolist())
     signal = signal_hz(view.model_bits, view.deadline_s - compute_s, view.needed_hz[members])
     upload_s = view.model_bits / rate_from_signal(np.array(schedule.bandwidth_hz), signal)
     return tuple(float(s) for s in compute_s + upload_s)

@@ -1,0 +1,95 @@
+"""A session of runs: how they are played (`RunOptions`), what is checked before, where they are written."""
+
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from fedteddi.cluster import connected
+from fedteddi.cluster_groups import play_in_groups
+from fedteddi.errors import InputError
+from fedteddi.laboratory import Laboratory
+from fedteddi.learning.data import Dataset, load_dataset
+from fedteddi.lockstep import Watch, play_together, writing_into
+from fedteddi.results.folder import RunFolder, check_out, locked
+from fedteddi.results.runs import RunRecord
+from fedteddi.run import Run
+from fedteddi.runtimes.in_process import Exchange
+from fedteddi.settings import Settings
+
+THE_FOLDER_ITSELF = ""  # the name of a run that lies in no folder of runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How runs are played: on what, where to, for how long. What they compute is in their settings."""
+
+    data: Dataset | None = None  # in place of the data set that the settings name
+    data_dir: str | Path | None = None  # where cifar10 and cifar100 lie
+    device: str = "cpu"  # cpu, cuda, or auto
+    out: str | Path | None = None  # the folder to write; None: nothing is written
+    resume: bool = False  # go on from what `out` holds
+    allow_changed: bool = False  # ... although the code of your own parts has changed since
+    time_limit_s: float | None = None  # stop in time, resumable
+    watch: Watch | None = None  # told how far the runs are
+    ray: str | None = None  # a Ray cluster's address, or "local" to start one on this machine
+    runtime: Exchange | None = None  # the clients, if they are not simulated in this process
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder to write."""
+        return None if self.out is None else Path(self.out)
+
+
+def split_keywords(run: RunOptions | None, keywords: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
+    """Return the options with those keywords that are options, and the other keywords."""
+    names = {field.name for field in fields(RunOptions)}
+    own = {key: value for key, value in keywords.items() if key in names}
+    return replace(run or RunOptions(), **own), {k: v for k, v in keywords.items() if k not in names}
+
+
+def play_runs(each: Mapping[str, Settings], how: RunOptions) -> dict[str, RunRecord]:
+    """Play runs, named by their folders inside `how.out`; return their records by the same names."""
+    stop_at = None if how.time_limit_s is None else time.monotonic() + how.time_limit_s
+    _check(each, how)
+    with connected(how.ray, how.device) if how.ray is not None else nullcontext() as cluster:
+        laboratory, runs = _prepared(each, how)
+        folder = how.folder
+        with writing_into(folder), locked(folder) if folder is not None else nullcontext() as holder:
+            if cluster is None:
+                play_together(laboratory, runs, folder, stop_at, how.watch)
+            else:
+                play_in_groups(cluster, laboratory.data, runs, folder, holder, stop_at, how.watch)
+    return {
+        name: RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
+        for name, run in runs.items()
+    }
+
+
+def _check(each: Mapping[str, Settings], how: RunOptions) -> None:
+    if not each:
+        raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
+    if how.runtime is not None and (len(each) > 1 or how.ray is not None):
+        raise InputError("runtime= plays one run in this process: use simulate, without ray=")
+    folder = how.folder
+    if folder is not None:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file: choose a folder with --out")
+        check_out(folder, resume=how.resume, one=THE_FOLDER_ITSELF in each)
+
+
+def _prepared(each: Mapping[str, Settings], how: RunOptions) -> tuple[Laboratory, dict[str, Run]]:
+    """Make the laboratory and all runs before the folder: if something is wrong, nothing is left behind."""
+    first = next(iter(each.values()))
+    data = load_dataset(first.dataset, how.data_dir) if how.data is None else how.data
+    if how.data is not None:  # the record must not claim another
+        each = {name: settings.changed(dataset=data.name) for name, settings in each.items()}
+    # With a cluster, this process only finds out whether all is well.
+    laboratory = Laboratory(first, data, how.device if how.ray is None else "cpu", how.runtime)
+    runs = {name: laboratory.new_run(settings) for name, settings in each.items()}
+    if how.folder is not None and not how.allow_changed:
+        for name, run in runs.items():
+            RunFolder(how.folder / name).check_plugins(run.plugins)
+    return laboratory, runs

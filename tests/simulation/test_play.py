@@ -1,0 +1,64 @@
+"""`RunOptions`: one object, or its fields as keywords; what cannot go together is refused."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from fedteddi.laboratory import Laboratory
+
+from fedteddi import InputError, RunOptions, compare, simulate
+from fedteddi.experiment import Progress, play
+from small_world import tiny_data, tiny_settings
+
+SETTINGS = tiny_settings(rounds=[1, 1, 0], scheduler="random")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
+
+
+def test_an_object_and_its_keywords_mean_the_same(tmp_path: Path) -> None:
+    how = RunOptions(data=tiny_data(), out=tmp_path / "object")
+    mine = simulate(SETTINGS, run=how)
+    theirs = simulate(SETTINGS, data=tiny_data(), out=str(tmp_path / "keywords"))
+    assert mine.records == theirs.records
+    rounds = [(tmp_path / name / "rounds.jsonl").read_bytes() for name in ("object", "keywords")]
+    assert rounds[0] == rounds[1] != b""
+
+
+def test_a_keyword_comes_before_the_object(tmp_path: Path) -> None:
+    """The object says where and on what data; the keyword turns resuming on for this call alone."""
+    how = RunOptions(data=tiny_data(), out=tmp_path / "study")
+    seen: list[Progress] = []
+    first = compare(SETTINGS, schedulers=["random"], seeds=[0], run=how)
+    with pytest.raises(InputError, match="exists already: continue it with --resume"):
+        compare(SETTINGS, schedulers=["random"], seeds=[0], run=how)
+    again = compare(SETTINGS, schedulers=["random"], seeds=[0], run=how, resume=True, watch=seen.append)
+    assert again.runs[0].records == first.runs[0].records
+    assert not how.resume
+    assert not seen  # all rounds were done
+
+
+def test_options_and_changes_of_settings_are_told_apart() -> None:
+    record = simulate(SETTINGS, data=tiny_data(), time_limit_s=0.0, radio__deadline_s=1.5, seed=3)
+    assert (record.settings.radio.deadline_s, record.settings.seed) == (1.5, 3)
+    assert record.records == ()  # no time at all
+    assert not set(type(SETTINGS).model_fields) & {field.name for field in dataclasses.fields(RunOptions)}
+
+
+def test_an_unknown_keyword_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown key 'resum'"):
+        simulate(SETTINGS, data=tiny_data(), resum=True)
+    with pytest.raises(TypeError, match=r"play\(\) takes no resum: give what RunOptions has"):
+        play({"one": SETTINGS}, data=tiny_data(), resum=True)
+
+
+@pytest.mark.parametrize("more", [{"seeds": [0, 1]}, {"seeds": [0], "ray": "local"}])
+def test_clients_elsewhere_play_one_run_in_this_process(more: dict[str, object], tmp_path: Path) -> None:
+    runtime = Laboratory(SETTINGS, tiny_data()).runtime
+    with pytest.raises(InputError, match="runtime= plays one run in this process"):
+        compare(
+            SETTINGS, schedulers=["random"], data=tiny_data(), runtime=runtime, out=tmp_path / "o", **more
+        )
+    assert not (tmp_path / "o").exists()
