@@ -4,10 +4,10 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from fedteddi.laboratory import Laboratory
 
 from fedteddi import InputError, RunOptions, compare, simulate
 from fedteddi.experiment import Progress, play
+from fedteddi.simulation.laboratory import Laboratory
 from small_world import tiny_data, tiny_settings
 
 SETTINGS = tiny_settings(rounds=[1, 1, 0], scheduler="random")

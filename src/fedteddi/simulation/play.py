@@ -7,17 +7,17 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from fedteddi.cluster import connected
-from fedteddi.cluster_groups import play_in_groups
 from fedteddi.errors import InputError
-from fedteddi.laboratory import Laboratory
-from fedteddi.learning.data import Dataset, load_dataset
-from fedteddi.lockstep import Watch, play_together, writing_into
+from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.results.folder import RunFolder, check_out, locked
 from fedteddi.results.runs import RunRecord
-from fedteddi.run import Run
-from fedteddi.runtimes.in_process import Exchange
 from fedteddi.settings import Settings
+from fedteddi.simulation.in_process import Exchange
+from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.parallel.cluster import connected
+from fedteddi.simulation.parallel.groups import play_in_groups
+from fedteddi.simulation.run import Run
+from fedteddi.simulation.session import Watch, play_together, writing_into
 
 THE_FOLDER_ITSELF = ""  # the name of a run that lies in no folder of runs
 
