@@ -7,7 +7,16 @@ import typer
 
 from fedteddi.cli.data import DataDir
 from fedteddi.cli.endings import name_failed, name_unfinished, say_failed, say_where
-from fedteddi.cli.experiments import Changes, Device, Resume, TimeLimit, parse_seeds, seconds_left
+from fedteddi.cli.experiments import (
+    Changes,
+    Device,
+    Ray,
+    RayCommand,
+    Resume,
+    TimeLimit,
+    parse_seeds,
+    seconds_left,
+)
 from fedteddi.cli.output import out, print_table, say
 from fedteddi.cli.progress import watching
 from fedteddi.errors import InputError, nearest_hint, shown
@@ -22,7 +31,7 @@ Folder = Path | None
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command()(reproduce)
+    app.command(cls=RayCommand)(reproduce)
     everything = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command(context_settings=everything)(sensitivity)
 
@@ -60,6 +69,7 @@ def reproduce(
     ] = None,
     resume: Resume = False,
     time_limit: TimeLimit = None,
+    ray: Ray = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Everything once, in minutes, with one seed.")
     ] = False,
@@ -119,6 +129,7 @@ def reproduce(
             watch=watch,
             device=device,
             data_dir=data_dir,
+            ray=ray,
         )
     failures = {name: run.failure for name, run in played.items() if run.failure is not None}
     say_failed(failures)
