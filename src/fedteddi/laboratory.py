@@ -17,7 +17,6 @@ from fedteddi.learning.jobs import Candidate, Probe
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.pretrained import OnPretraining, Pretrained
-from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.record import round_record
 from fedteddi.protocol.server import RoundFacts, ServerState, server_round
@@ -25,8 +24,7 @@ from fedteddi.randomness import keyed_rng
 from fedteddi.run import Run
 from fedteddi.runtimes.clients import Clients
 from fedteddi.runtimes.in_process import Exchange, InProcess
-from fedteddi.scenario.build import build_plan
-from fedteddi.scenario.plan import Plan
+from fedteddi.runtimes.seed_world import SeedWorld
 from fedteddi.settings import Settings
 
 
@@ -48,12 +46,12 @@ class Laboratory:
         self.engine = Timed(make_engine(self.model, self.data, device, settings.training.precision))
         self.runtime: Exchange = runtime or InProcess(self.engine, self.data)
         self.pretrained = Pretrained(self.engine, self.data)
-        self._plans: dict[str, Plan] = {}
-        self._worlds: dict[Any, Environment] = {}
+        self._worlds: dict[int, SeedWorld] = {}  # by seed
 
     def new_run(self, settings: Settings) -> Run:
         """Prepare a run from its settings; it is pre-trained when it enters its first frame."""
-        plan = self._plan(settings)
+        world = self._worlds.setdefault(settings.seed, SeedWorld(settings.seed, self.data))
+        plan = world.plan(settings)
         if settings.training.batch_size > min(len(own) for frame in plan.frames for own in frame.held):
             raise InputError(
                 f"training.batch_size={settings.training.batch_size} is more than a client holds"
@@ -66,28 +64,8 @@ class Laboratory:
             classes_seen=np.zeros(classes, dtype=bool),
             times_scheduled=np.zeros(plan.num_clients, dtype=np.int64),
         )
-        return Run(settings, plan, state, Clients(settings, plan), self._world(settings, plan.num_clients))
-
-    def _plan(self, settings: Settings) -> Plan:
-        key = f"{settings.seed} {len(settings.rounds)} {settings.scenario.model_dump_json()}"
-        if key not in self._plans:
-            self._plans[key] = build_plan(
-                settings.scenario,
-                self.data.train_labels.numpy(),
-                self.data.num_classes,
-                len(settings.rounds),
-                settings.seed,
-            )
-        return self._plans[key]
-
-    def _world(self, settings: Settings, clients: int) -> Environment:
-        samples = settings.training.local_steps * settings.training.batch_size
-        key = (settings.radio.model_dump_json(), settings.seed, clients, samples)
-        if key not in self._worlds:
-            world = Environment.make(settings.radio, settings.seed, clients, samples)
-            world.try_out(np.flatnonzero(settings.rounds).tolist())
-            self._worlds[key] = world
-        return self._worlds[key]
+        clients = Clients(settings, plan, world)
+        return Run(settings, plan, state, clients, world.environment(settings, plan.num_clients))
 
     def _first_weights(self, settings: Settings) -> Tensor:
         """w_{0,0}: what the model is made with."""
@@ -124,13 +102,15 @@ class Laboratory:
     def _rounds(self, runs: list[Run]) -> list[RoundFacts | DivergedError]:
         """Play one round of every run; what they ask at the same time is answered together."""
         head = self.model.head
+        for world in self._worlds.values():
+            world.begin((run.state.frame, run.state.round + 1) for run in runs if run.clients.world is world)
         rounds = [
             server_round(
                 run.state,
                 run.settings,
                 run.rule,
                 run.aggregation,
-                run.world,
+                run.environment,
                 self.model.bits,
                 head.stop - head.start,
             )

@@ -33,7 +33,7 @@ class Run:
     plan: Plan
     state: ServerState
     clients: Clients
-    world: Environment
+    environment: Environment
     folder: RunFolder | None = None
     best_weights: Tensor | None = None
     best_aggregation: State = None  # what the aggregation rule remembered then

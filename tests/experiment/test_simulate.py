@@ -73,10 +73,10 @@ def test_the_scheduler_changes_nothing_but_the_schedule() -> None:
     one, other = (laboratory.new_run(variant(settings, name, 3, 1.0)) for name in ("fedteddi", "random"))
     for frame, number in ((0, 1), (1, 3), (2, 2)):
         np.testing.assert_array_equal(
-            one.world.channel_gain(frame, number), other.world.channel_gain(frame, number)
+            one.environment.channel_gain(frame, number), other.environment.channel_gain(frame, number)
         )
         np.testing.assert_array_equal(
-            one.world.compute_s(frame, number), other.world.compute_s(frame, number)
+            one.environment.compute_s(frame, number), other.environment.compute_s(frame, number)
         )
         for client in range(6):
             mine, theirs = (run.clients.batches(frame, number, client) for run in (one, other))
@@ -124,7 +124,7 @@ def test_energy_by_hand() -> None:
     run = play(tiny_settings(rounds=[3, 0, 0]))
     for record in [r for r in run.records if r["round"]]:
         upload = sum(done - c for done, c in zip(record["finish_s"], record["compute_s"], strict=True))
-        compute = run.world.compute_s(0, record["round"]).sum()
+        compute = run.environment.compute_s(0, record["round"]).sum()
         assert record["energy_j"] == pytest.approx(10**-0.7 * upload + compute)
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -150,7 +149,7 @@ def _round(
     estimated = "class_norm" in needs and settings.estimates.first_class_norm == "estimated"
     if number == 1 and heard is not None and estimated:
         yield from update_class_norm(
-            state, settings, heard, list(reported), world.seed, failures, size, first=True
+            state, settings, heard, list(reported), world, failures, size, first=True
         )
 
     # Pick S and each member's bandwidth.
@@ -183,7 +182,7 @@ def _round(
     # Re-estimate L̂^(c) at w_k.
     due = "class_norm" in needs and number % settings.estimates.class_norm_every == 0
     if heard is not None and arrived and due:
-        yield from update_class_norm(state, settings, heard, list(arrived), world.seed, failures, size)
+        yield from update_class_norm(state, settings, heard, list(arrived), world, failures, size)
     state.rounds_done += 1
     if view is not None:
         state.current_mix |= dict(zip(reported, view.data_mix, strict=True))
@@ -236,7 +235,7 @@ def round_view(
         batch_mix=heard.batch_mix,
         data_mix=heard.data_mix,
         previous_data_mix=np.array(previous),
-        needed_hz=world.needed_hz(gain, compute_s, model_bits),
+        needed_hz=world.needed_hz(frame, number, gain, compute_s, model_bits),
         channel_gain=gain,
         times_scheduled=state.times_scheduled[members],
         gradient_std=sigma,
@@ -269,7 +268,7 @@ def update_class_norm(
     settings: Settings,
     heard: Heard,
     scheduled: list[int],
-    seed: int,
+    world: Environment,
     failures: Failures,
     size: int | None,
     *,
@@ -279,10 +278,14 @@ def update_class_norm(
     estimates, bound = settings.estimates, settings.server.max_sample_share
     number = 0 if first else state.round  # the frame's start has draws of its own
     wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
-    believed = bounded_class_counts(heard.class_counts, heard.num_samples, bound)
-    counts = believed.astype(np.int64).tobytes()
-    wanted[list(heard.clients)] = _spread(
-        counts, len(believed), estimates.class_gradient_samples, seed, state.frame, number
+    believed = bounded_class_counts(heard.class_counts, heard.num_samples, bound).astype(np.int64)
+    most = estimates.class_gradient_samples
+    rng = keyed_rng(world.seed, "estimates", frame=state.frame, round=number)
+    wanted[list(heard.clients)] = world.draws.once(
+        state.frame,
+        number,
+        ("spread", believed.shape, believed.tobytes(), most),
+        lambda: spread_over_clients(believed, most, rng),
     )
     answers = yield dataclasses.replace(
         _ask("class_gradients", state, heard.clients), round=number, samples=wanted
@@ -304,12 +307,6 @@ def update_class_norm(
         scheduled=np.searchsorted(heard.clients, scheduled),
         kind=estimates.class_norm,
     )
-
-
-@lru_cache(maxsize=64)  # runs of one seed share the draw, whatever their scheduler
-def _spread(counts: bytes, clients: int, samples: int, seed: int, frame: int, number: int) -> np.ndarray:
-    rng = keyed_rng(seed, "estimates", frame=frame, round=number)
-    return spread_over_clients(np.frombuffer(counts, dtype=np.int64).reshape(clients, -1), samples, rng)
 
 
 def spread_over_clients(counts: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarray:
