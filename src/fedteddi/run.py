@@ -1,5 +1,6 @@
 """One run: what the laboratory advances, and the checkpoint keeps."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -80,6 +81,26 @@ class Run:
         """Refuse to go on with a run that has failed."""
         if self.failure is not None:
             raise InputError(f"{self.settings.name}, seed {self.settings.seed}: {self.failure.cause}")
+
+    def keep(self, record: dict[str, Any], timing: dict[str, Any]) -> None:
+        """Add a round to the record, and to the folder if there is one."""
+        if not math.isfinite(record.get("loss", 0.0)):  # large weights can be finite while their loss is not
+            frame, number = record["frame"], record["round"]
+            raise DivergedError(
+                f"training diverged in frame {frame}, round {number} (its loss is not finite):"
+                f" lower training.learning_rate={self.settings.training.learning_rate:g}",
+                frame,
+                number,
+            )
+        self.records.append(record)
+        if self.folder is not None:
+            self.folder.append(record, timing)
+
+    def keep_if_best(self, loss: float) -> None:
+        """Keep the current model if its loss is the lowest of the frame: it starts the next one."""
+        if loss < self.best_loss:
+            self.best_loss, self.best_weights = loss, self.state.weights.clone()
+            self.best_aggregation = self.state.aggregation
 
     @property
     def last_frame(self) -> int:

@@ -16,6 +16,7 @@ import torch
 
 from fedteddi import InputError, compare, read_study, simulate
 from fedteddi.checkpoint import load_checkpoint, save_checkpoint
+from fedteddi.evaluator import loss_samples
 from fedteddi.experiment import Progress, run_name, variant
 from fedteddi.laboratory import Laboratory
 from fedteddi.pretrained import Pretraining
@@ -684,13 +685,13 @@ def test_the_loss_is_judged_on_a_random_part_of_what_is_held() -> None:
     settings = tiny_settings(evaluation__loss_samples=20)
     laboratory = Laboratory(settings, tiny_data())
     first, second = (laboratory.new_run(settings.changed(seed=seed)) for seed in (0, 1))
-    chosen = laboratory._loss_samples(first)
+    chosen = loss_samples(first)
     pooled = np.concatenate(first.plan.frames[0].held)
     assert len(chosen) == 20
     assert np.isin(chosen, pooled).all()
     assert not np.array_equal(chosen, pooled[:20])
-    assert not np.array_equal(chosen, laboratory._loss_samples(second))
-    np.testing.assert_array_equal(chosen, laboratory._loss_samples(first))  # fixed over the frame
+    assert not np.array_equal(chosen, loss_samples(second))
+    np.testing.assert_array_equal(chosen, loss_samples(first))  # fixed over the frame
 
 
 def test_options_are_given_to_every_scheduler_that_has_them() -> None:
