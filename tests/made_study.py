@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.runs import RunRecord
 from fedteddi.settings import Settings
 
@@ -46,7 +47,7 @@ def made_frames(
             if number % every == 0:
                 record |= _judged(curve[number // every], classes)
             records.append(record)
-    return RunRecord(settings, counts, tuple(records), True)
+    return RunRecord(settings, counts, tuple(map(RoundRecord.from_json, records)), True)
 
 
 def _counts(frames: int) -> np.ndarray:

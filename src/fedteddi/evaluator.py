@@ -1,5 +1,6 @@
 """Evaluating models: test accuracy (docs/paper.md D11), the loss F_l, and the best model of a frame."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,34 +8,41 @@ import numpy as np
 from fedteddi.errors import InputError
 from fedteddi.heterogeneity.mixes import pooled_mix
 from fedteddi.learning.jobs import Candidate, Engine, Probe
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.randomness import keyed_rng
 from fedteddi.run import Run
 
 
-def evaluate(engine: Engine, evaluated: list[tuple[Run, dict[str, Any]]]) -> None:
-    """Add test accuracy and, where the next frame needs it, F_l to the records; keep each frame's best model."""
-    if not evaluated:
-        return
+def evaluate(engine: Engine, played: list[tuple[Run, RoundRecord]]) -> list[tuple[Run, RoundRecord]]:
+    """Add test accuracy and, where the next frame needs it, F_l to the records that are due.
+
+    Each run keeps the model whose F_l is the lowest of its frame.
+    """
+    due = [(index, run) for index, (run, record) in enumerate(played) if _is_due(run, record)]
+    if not due:
+        return played
+    found: dict[int, dict[str, Any]] = {index: {} for index in range(len(played))}
     accuracies = engine.class_accuracy(
-        [Candidate(run.state.weights, run.clients.outputs(run.state.frame)) for run, _ in evaluated]
+        [Candidate(run.state.weights, run.clients.outputs(run.state.frame)) for _, run in due]
     )
-    for (run, record), accuracy in zip(evaluated, accuracies, strict=True):
-        record |= _accuracy(run, accuracy)
-    probed = [(run, record) for run, record in evaluated if _needs_loss(run)]
+    for (index, run), accuracy in zip(due, accuracies, strict=True):
+        found[index] = _accuracy(run, accuracy)
+    probed = [(index, run) for index, run in due if _needs_loss(run)]
     losses = engine.losses(
         [
             Probe(run.state.weights, loss_samples(run), outputs=run.clients.outputs(run.state.frame))
-            for run, _ in probed
+            for _, run in probed
         ]
     )
-    for (run, record), loss in zip(probed, losses, strict=True):
-        record["loss"] = loss
+    for (index, run), loss in zip(probed, losses, strict=True):
+        found[index]["loss"] = loss
         run.keep_if_best(loss)
+    return [(run, replace(record, **found[index])) for index, (run, record) in enumerate(played)]
 
 
-def is_due(run: Run, frame: int, round: int) -> bool:
-    """Return whether a run's model is evaluated after a round."""
-    return round == run.settings.rounds[frame] or round % run.settings.evaluation.every == 0
+def _is_due(run: Run, record: RoundRecord) -> bool:
+    last = record.round == run.settings.rounds[record.frame]
+    return last or record.round % run.settings.evaluation.every == 0
 
 
 def _accuracy(run: Run, accuracy: np.ndarray) -> dict[str, Any]:
@@ -49,7 +57,7 @@ def _accuracy(run: Run, accuracy: np.ndarray) -> dict[str, Any]:
     return {
         "class_accuracy": [None if np.isnan(a) else float(a) for a in accuracy],
         "balanced": float(accuracy[seen].mean()),
-        "global": float(accuracy[seen] @ mix[seen] / mix[seen].sum()),
+        "global_": float(accuracy[seen] @ mix[seen] / mix[seen].sum()),
     }
 
 

@@ -10,7 +10,7 @@ from fedteddi.runtimes.in_process import Exchange
 
 def is_entered(run: Run) -> bool:
     """Return whether the model that the run's frame begins with is on record."""
-    return any(r["frame"] == run.state.frame and r["round"] == 0 for r in run.records[-1:])
+    return any((r.frame, r.round) == (run.state.frame, 0) for r in run.records[-1:])
 
 
 def enter(runs: list[Run], pretrained: Pretrained, tell: OnPretraining | None) -> None:

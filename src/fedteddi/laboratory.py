@@ -14,7 +14,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.pretrained import OnPretraining, Pretrained
-from fedteddi.protocol.record import round_record
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.protocol.server import ServerState
 from fedteddi.rounds import play_rounds
 from fedteddi.run import Run
@@ -88,11 +88,10 @@ class Laboratory:
     def _enter(self, runs: list[Run], tell: OnPretraining | None) -> None:
         """Begin a frame, and evaluate the model it begins with (k = 0)."""
         frames.enter(runs, self.pretrained, tell)
-        begun = [(run, {"frame": run.state.frame, "round": 0}) for run in runs if not run.over]
-        evaluator.evaluate(self.engine, begun)
-        for run, record in begun:
+        begun = [(run, RoundRecord(frame=run.state.frame, round=0)) for run in runs if not run.over]
+        for run, record in evaluator.evaluate(self.engine, begun):
             with run.failing():
-                run.keep(record, {"frame": run.state.frame, "round": 0})
+                run.keep(record, {"frame": record.frame, "round": 0})
 
     def _play(self, runs: list[Run], started: float) -> None:
         """Play and evaluate a round of every run; those that diverge fail here."""
@@ -102,11 +101,9 @@ class Laboratory:
                 if isinstance(outcome, DivergedError):
                     raise outcome
                 new = run.plan.new_classes(outcome.frame)
-                played.append((run, round_record(outcome, new, run.settings.radio, self.model.bits)))
-        evaluator.evaluate(
-            self.engine, [(run, r) for run, r in played if evaluator.is_due(run, r["frame"], r["round"])]
-        )
+                played.append((run, RoundRecord.of(outcome, new, run.settings.radio, self.model.bits)))
+        evaluated = evaluator.evaluate(self.engine, played)
         seconds = (time.perf_counter() - started) / max(1, len(runs))
-        for run, record in played:
+        for run, record in evaluated:
             with run.failing():
-                run.keep(record, {"frame": record["frame"], "round": record["round"], "seconds": seconds})
+                run.keep(record, {"frame": record.frame, "round": record.round, "seconds": seconds})

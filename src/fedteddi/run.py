@@ -13,6 +13,7 @@ from fedteddi.aggregation.laws import refuse_own_memory as refuse_memory_of_aggr
 from fedteddi.errors import DivergedError, InputError
 from fedteddi.learning.models import MODELS
 from fedteddi.protocol.environment import Environment
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.protocol.server import ServerState
 from fedteddi.registry import source_checksums
 from fedteddi.results.folder import Failure, RunFolder
@@ -39,7 +40,7 @@ class Run:
     best_weights: Tensor | None = None
     best_aggregation: State = None  # what the aggregation rule remembered then
     best_loss: float = float("inf")
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[RoundRecord] = field(default_factory=list)
     finished: bool = False
     failure: Failure | None = None
 
@@ -82,15 +83,14 @@ class Run:
         if self.failure is not None:
             raise InputError(f"{self.settings.name}, seed {self.settings.seed}: {self.failure.cause}")
 
-    def keep(self, record: dict[str, Any], timing: dict[str, Any]) -> None:
+    def keep(self, record: RoundRecord, timing: dict[str, Any]) -> None:
         """Add a round to the record, and to the folder if there is one."""
-        if not math.isfinite(record.get("loss", 0.0)):  # large weights can be finite while their loss is not
-            frame, number = record["frame"], record["round"]
+        if not math.isfinite(record.loss or 0.0):  # large weights can be finite while their loss is not
             raise DivergedError(
-                f"training diverged in frame {frame}, round {number} (its loss is not finite):"
+                f"training diverged in frame {record.frame}, round {record.round} (its loss is not finite):"
                 f" lower training.learning_rate={self.settings.training.learning_rate:g}",
-                frame,
-                number,
+                record.frame,
+                record.round,
             )
         self.records.append(record)
         if self.folder is not None:

@@ -6,10 +6,11 @@ zero lies inside, if there are fewer than two seeds, or if too many runs never r
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.runs import Accuracy, RunRecord, Study
 from fedteddi.results.tables import (
     RoundsTo,
@@ -211,14 +212,14 @@ def late_drop(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
 
 def scheduled_new(run: RunRecord, frame: int) -> float:
     """Return how many scheduled clients a round hold new classes."""
-    return _mean_of_rounds(run, frame, lambda record: record["scheduled_new"])
+    return _mean_of_rounds(run, frame, lambda record: record.scheduled_new)
 
 
 def scheduled_old(run: RunRecord, frame: int) -> float:
     """Return how many scheduled clients a round hold only old classes."""
-    return _mean_of_rounds(run, frame, lambda record: len(record["clients"]) - record["scheduled_new"])
+    return _mean_of_rounds(run, frame, lambda record: len(record.clients) - record.scheduled_new)
 
 
-def _mean_of_rounds(run: RunRecord, frame: int, count: Callable[[dict[str, Any]], int]) -> float:
+def _mean_of_rounds(run: RunRecord, frame: int, count: Callable[[RoundRecord], int]) -> float:
     counts = [count(record) for record in run.records if record["frame"] == frame and record["round"]]
     return float(np.mean(counts)) if counts else 0.0

@@ -1,7 +1,7 @@
 """A study in short: of its finished runs what tables and figures need, and which runs diverged; parts of it merge."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import first_difference
 from fedteddi.results.reading import read_study
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
@@ -69,7 +70,9 @@ def from_folder(name: str, folder: Path) -> tuple[Summaries, list[str]]:
                 raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
             found.append(
                 Summarised(
-                    replace(run, records=tuple(_short(record) for record in run.records)),
+                    replace(
+                        run, records=tuple(RoundRecord.from_json(short(record)) for record in run.records)
+                    ),
                     {"device": "cpu"} | {key: machine[key] for key in MACHINE if key in machine},
                     round(seconds / 60, 2),
                 )
@@ -168,7 +171,7 @@ def _varied(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def _short(record: dict[str, Any]) -> dict[str, Any]:
+def short(record: Mapping[str, Any]) -> dict[str, Any]:
     """Keep what tables and figures need of a round."""
     short = {key: record[key] for key in EXACT if key in record}
     short |= {key: _rounded(record[key]) for key in ROUNDED if record.get(key) is not None}

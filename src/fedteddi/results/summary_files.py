@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure, write_atomically
 from fedteddi.results.runs import ACCURACIES, RunRecord
 from fedteddi.results.summary import (
@@ -27,6 +28,7 @@ from fedteddi.results.summary import (
     check_one_study,
     key_of,
     shared_settings,
+    short,
     sorted_runs,
 )
 from fedteddi.settings import Settings, parse_settings
@@ -107,7 +109,7 @@ def _lines(summaries: Summaries) -> list[dict[str, Any]]:
     ]
     for one in summaries.runs:
         about = {"machine": machines.index(one.machine), "minutes": one.minutes}
-        lines += [{"run": _variant(one.run.settings)} | about, *one.run.records]
+        lines += [{"run": _variant(one.run.settings)} | about, *map(short, one.run.records)]
     for run in summaries.failed:
         assert run.failure is not None
         lines.append({"failed": _variant(run.settings)} | asdict(run.failure))
@@ -133,7 +135,8 @@ def _read(file: Path) -> Summaries:
         variant = about["failed" if "failed" in about else "run"]
         radio = head["settings"]["radio"] | variant["radio"]
         settings = parse_settings(head["settings"] | variant | {"radio": radio})
-        counts, records = np.array(head["counts"][str(settings.seed)]), tuple(lines[start + 1 : end])
+        counts = np.array(head["counts"][str(settings.seed)])
+        records = tuple(map(RoundRecord.from_json, lines[start + 1 : end]))
         if "failed" in about:
             failure = Failure(about["frame"], about["round"], about["cause"])
             failed.append(RunRecord(settings, counts, records, False, failure))
