@@ -15,7 +15,7 @@ from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.pretrained import OnPretraining, Pretrained
 from fedteddi.protocol.record import RoundRecord
-from fedteddi.protocol.server import ServerState
+from fedteddi.protocol.state import ServerState
 from fedteddi.rounds import play_rounds
 from fedteddi.run import Run
 from fedteddi.runtimes.clients import Clients

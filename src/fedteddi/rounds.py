@@ -5,10 +5,13 @@ from collections.abc import Generator
 from fedteddi.errors import DivergedError
 from fedteddi.learning.flat import FlatModel
 from fedteddi.protocol.messages import Answers, Request
-from fedteddi.protocol.server import RoundFacts, server_round
+from fedteddi.protocol.server import server_round
+from fedteddi.protocol.state import RoundFacts
 from fedteddi.run import Run
 from fedteddi.runtimes.in_process import Exchange
+from fedteddi.schedulers.rules.fedteddi import FedTeddi
 
+P3 = FedTeddi()  # evaluates the sets of rules without an objective of their own
 Round = Generator[Request, Answers, RoundFacts]
 Outcome = RoundFacts | DivergedError
 
@@ -40,7 +43,7 @@ def play_rounds(runs: list[Run], runtime: Exchange, model: FlatModel) -> list[Ou
 def _round(run: Run, model: FlatModel) -> Round:
     head_size = model.head.stop - model.head.start
     return server_round(
-        run.state, run.settings, run.rule, run.aggregation, run.environment, model.bits, head_size
+        run.state, run.settings, run.rule, run.aggregation, run.environment, model.bits, head_size, P3
     )
 
 

@@ -14,7 +14,7 @@ from fedteddi.errors import DivergedError, InputError
 from fedteddi.learning.models import MODELS
 from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.record import RoundRecord
-from fedteddi.protocol.server import ServerState
+from fedteddi.protocol.state import ServerState
 from fedteddi.registry import source_checksums
 from fedteddi.results.folder import Failure, RunFolder
 from fedteddi.runtimes.clients import Clients

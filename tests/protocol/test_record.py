@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedteddi.protocol.record import RoundRecord
-from fedteddi.protocol.server import RoundFacts
+from fedteddi.protocol.state import RoundFacts
 from fedteddi.schedulers.schedule import Schedule
 from fedteddi.settings import RadioSettings
 

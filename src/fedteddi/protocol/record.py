@@ -1,13 +1,14 @@
 """A round on record: typed here, and one line of rounds.jsonl (docs/metrics.md) in the order of its fields."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
 
 from fedteddi.heterogeneity.objective import ObjectiveTerms
-from fedteddi.protocol.server import RoundFacts
+from fedteddi.protocol.state import RoundFacts
+from fedteddi.schedulers.schedule import Trace
 from fedteddi.settings import RadioSettings
 from fedteddi.wireless.radio import watts_from_dbm
 
@@ -36,6 +37,7 @@ class RoundRecord(Mapping[str, Any]):
     objective: Mapping[str, float] | None = None
     failures: Mapping[str, str] = field(default_factory=dict)
     epsilon_spent: float | None = None
+    trace: Mapping[str, Any] | None = None
     class_accuracy: Sequence[float | None] | None = None
     balanced: float | None = None
     global_: float | None = None
@@ -65,6 +67,7 @@ class RoundRecord(Mapping[str, Any]):
             objective=None if facts.terms is None else _objective(facts.terms),
             failures={str(n): why for n, why in facts.failures.items()},
             epsilon_spent=facts.epsilon_spent,
+            trace=None if facts.schedule.trace is None else _trace(facts.schedule.trace),
         )
 
     @classmethod
@@ -112,8 +115,12 @@ class RoundRecord(Mapping[str, Any]):
 ALWAYS = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")  # in a line, but for round 0
 # The attribute of every key of a line.
 ATTRIBUTE = {part.name.rstrip("_"): part.name for part in fields(RoundRecord)}
-WHERE_KNOWN = {"epsilon_spent", "class_accuracy", "balanced", "global", "loss"}
+WHERE_KNOWN = {"epsilon_spent", "trace", "class_accuracy", "balanced", "global", "loss"}
 OF_ROUNDS = set(ATTRIBUTE) - WHERE_KNOWN - {"frame", "round"}
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    return {"admissions": [asdict(one) for one in trace.admissions], "stopped": trace.stopped}
 
 
 def _objective(terms: ObjectiveTerms) -> dict[str, float]:
