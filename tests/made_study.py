@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.results.tables import Targets
 from fedteddi.settings import Settings
@@ -51,7 +52,7 @@ def made_frames(
             if number % every == 0:
                 record |= _evaluated(curve[number // every], classes)
             records.append(record)
-    return RunRecord(settings, counts, tuple(records), True)
+    return RunRecord(settings, counts, tuple(map(RoundRecord.from_json, records)), True)
 
 
 def outcomes_of(

@@ -24,8 +24,8 @@ class SeedDraws:
 
     def gain(self, frame: int, round: int) -> np.ndarray:
         """Return |H_n|², [N]."""
-        return self._run.world.channel_gain(frame, round)
+        return self._run.environment.channel_gain(frame, round)
 
     def compute_s(self, frame: int, round: int) -> np.ndarray:
         """Return t_cp, [N]."""
-        return self._run.world.compute_s(frame, round)
+        return self._run.environment.compute_s(frame, round)

@@ -3,9 +3,12 @@
 So a change of scheduler changes nothing else, and a run's outcome does not depend on what ran beside it.
 """
 
-from typing import Literal, get_args
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
+
+Made = TypeVar("Made")
 
 Cause = Literal[
     "positions",
@@ -31,3 +34,26 @@ def keyed_rng(
     # The same words that numpy makes of these numbers one by one, which takes three times as long.
     words = np.array(key, dtype=np.uint32) if seed < 2**32 else key
     return np.random.default_rng(np.random.SeedSequence(words))
+
+
+class RoundDraws:
+    """What the runs of one seed share in a round: made for the first of them, kept while the round goes on.
+
+    Round 0 stands for the frame as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], dict[Hashable, Any]] = {}
+
+    def once(self, frame: int, round: int, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what belongs to a key in a round; it is made the first time."""
+        made = self._made.setdefault((frame, round), {})
+        if key not in made:
+            made[key] = make()
+        found: Made = made[key]
+        return found
+
+    def keep_only(self, rounds: Iterable[tuple[int, int]]) -> None:
+        """Forget all rounds but these, by (frame, round)."""
+        kept = {(frame, number) for frame, round in rounds for number in (0, round)}
+        self._made = {where: made for where, made in self._made.items() if where in kept}

@@ -117,12 +117,13 @@ class EstimateSettings(Section):
 
 
 class EvaluationSettings(Section):
-    """How often and on what models are judged."""
+    """How often and on what models are evaluated, and what is recorded."""
 
     every: Count = 5
     loss_samples: Count = 2000
     loss_in_last_frame: bool = False
-    test_images: Annotated[int, Field(ge=0)] = 0  # how many of them judge a model; 0 = all
+    test_images: Annotated[int, Field(ge=0)] = 0  # how many of them evaluate a model; 0 = all
+    trace: bool = False  # record how each set came about
 
 
 class ServerSettings(Section):

@@ -12,6 +12,7 @@ from rich.progress import Progress
 from fedteddi.cli import progress
 from fedteddi.cli.output import progress_bar
 from fedteddi.cli.progress import _status, time_left, watching
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.simulation.pretrained import Pretraining
 
 
@@ -32,7 +33,7 @@ def test_time_left(lines: list[tuple[float, int]], said: str) -> None:
     assert time_left(lines, 100) == said
 
 
-def status(*records: dict[str, Any]) -> str:
+def status(*records: RoundRecord) -> str:
     run = SimpleNamespace(records=list(records), settings=SimpleNamespace(name="random"))
     state: Any = SimpleNamespace(runs=[run])
     return _status(state)
@@ -40,9 +41,9 @@ def status(*records: dict[str, Any]) -> str:
 
 def test_where_it_is_goes_by_the_last_record() -> None:
     """A frame's first record is of the model that enters it; later rounds are judged now and then only."""
-    before = {"frame": 0, "round": 0, "balanced": 0.9, "global": 0.8}
-    entered = {"frame": 1, "round": 0, "balanced": 0.5, "global": 0.6}
-    played = {"frame": 1, "round": 1, "clients": [3, 4, 5], "scheduled_new": 2}
+    before = RoundRecord(frame=0, round=0, balanced=0.9, global_=0.8)
+    entered = RoundRecord(frame=1, round=0, balanced=0.5, global_=0.6)
+    played = RoundRecord(frame=1, round=1, clients=[3, 4, 5], scheduled_new=2)
     assert status() == "random"
     assert status(before) == "random frame 0 round 0, accuracy 0.900 balanced, 0.800 global"
     assert status(before, entered) == "random frame 1 round 0, accuracy 0.500 balanced, 0.600 global"

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from fedteddi import InputError, compare, read_study, simulate
+from fedteddi.simulation.evaluator import loss_samples
 from fedteddi.experiment import Progress, run_name, variant
 from fedteddi.results.folder import RunFolder, locked
 from fedteddi.results.report import make_tables
@@ -73,10 +74,10 @@ def test_the_scheduler_changes_nothing_but_the_schedule() -> None:
     one, other = (laboratory.new_run(variant(settings, name, 3, 1.0)) for name in ("fedteddi", "random"))
     for frame, number in ((0, 1), (1, 3), (2, 2)):
         np.testing.assert_array_equal(
-            one.world.channel_gain(frame, number), other.world.channel_gain(frame, number)
+            one.environment.channel_gain(frame, number), other.environment.channel_gain(frame, number)
         )
         np.testing.assert_array_equal(
-            one.world.compute_s(frame, number), other.world.compute_s(frame, number)
+            one.environment.compute_s(frame, number), other.environment.compute_s(frame, number)
         )
         for client in range(6):
             mine, theirs = (run.clients.batches(frame, number, client) for run in (one, other))
@@ -124,7 +125,7 @@ def test_energy_by_hand() -> None:
     run = play(tiny_settings(rounds=[3, 0, 0]))
     for record in [r for r in run.records if r["round"]]:
         upload = sum(done - c for done, c in zip(record["finish_s"], record["compute_s"], strict=True))
-        compute = run.world.compute_s(0, record["round"]).sum()
+        compute = run.environment.compute_s(0, record["round"]).sum()
         assert record["energy_j"] == pytest.approx(10**-0.7 * upload + compute)
 
 
@@ -684,13 +685,13 @@ def test_the_loss_is_judged_on_a_random_part_of_what_is_held() -> None:
     settings = tiny_settings(evaluation__loss_samples=20)
     laboratory = Laboratory(settings, tiny_data())
     first, second = (laboratory.new_run(settings.changed(seed=seed)) for seed in (0, 1))
-    chosen = laboratory._loss_samples(first)
+    chosen = loss_samples(first)
     pooled = np.concatenate(first.plan.frames[0].held)
     assert len(chosen) == 20
     assert np.isin(chosen, pooled).all()
     assert not np.array_equal(chosen, pooled[:20])
-    assert not np.array_equal(chosen, laboratory._loss_samples(second))
-    np.testing.assert_array_equal(chosen, laboratory._loss_samples(first))  # fixed over the frame
+    assert not np.array_equal(chosen, loss_samples(second))
+    np.testing.assert_array_equal(chosen, loss_samples(first))  # fixed over the frame
 
 
 def test_options_are_given_to_every_scheduler_that_has_them() -> None:

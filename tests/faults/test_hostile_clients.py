@@ -12,7 +12,8 @@ from fedteddi import make_scheduler
 from fedteddi.aggregation import FedAvg
 from fedteddi.errors import DivergedError
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
-from fedteddi.protocol.server import RoundFacts, ServerState, server_round
+from fedteddi.protocol.server import server_round
+from fedteddi.protocol.state import RoundFacts, ServerState
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.rules.random import Random
 from fedteddi.settings import Settings, parse_settings

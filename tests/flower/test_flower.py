@@ -17,6 +17,7 @@ from fedteddi.flower.client import PARKED
 from fedteddi.flower.device import Device, Holding, own_holding, read_secret, scenario_holding
 from fedteddi.flower.records import refused, settings_of
 from fedteddi.flower.server import FlowerFleet
+from fedteddi.simulation.seed_world import SeedWorld
 from fedteddi.settings import write_settings
 from fedteddi.simulation.clients import Clients
 from small_world import tiny_data, tiny_settings
@@ -323,7 +324,7 @@ def test_nodes_say_who_they_are(tmp_path: Path) -> None:
     fleet.wait_for_clients()
     assert fleet.nodes == {number: 100 + number for number in range(6)}
     deaf.append(102)
-    clients = Clients(settings, scenario_plan(settings))
+    clients = Clients(settings, scenario_plan(settings), SeedWorld(settings.seed, tiny_data()))
     assert set(fleet.told_mixes(clients, 0)) == {0, 1, 3, 4, 5}
     assert set(fleet.told_mixes(clients, 0)) == set(range(6))
     assert fleet.nodes[2] == 901
@@ -514,7 +515,10 @@ def test_private_nodes_release_one_noisy_mix_a_frame_and_no_counts(tmp_path: Pat
     assert not any("data_counts" in report or "batch_counts" in report for report in told)
     mixes = [tuple(report["released_mix"]) for report in told]
     assert len(set(mixes)) == 6  # the same in both rounds
-    again, clients = MemoryGrid(settings, tmp_path), Clients(settings, scenario_plan(settings))
+    again, clients = (
+        MemoryGrid(settings, tmp_path),
+        Clients(settings, scenario_plan(settings), SeedWorld(settings.seed, tiny_data())),
+    )
     record_of = [tuple(mix) for mix in FlowerFleet(again, settings, 6).told_mixes(clients, 0).values()]
     assert not set(record_of) & set(mixes)  # the noise does not follow the run's seed
 

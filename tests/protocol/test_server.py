@@ -9,8 +9,10 @@ import pytest
 from fedteddi import make_scheduler
 from fedteddi.aggregation import FedAvg
 from fedteddi.aggregation.fedavg import weighted_sum
+from fedteddi.protocol.class_norms import spread_over_clients
 from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request
-from fedteddi.protocol.server import RoundFacts, ServerState, server_round, spread_over_clients
+from fedteddi.protocol.server import server_round
+from fedteddi.protocol.state import RoundFacts, ServerState
 from fedteddi.settings import Settings, parse_settings
 from fedteddi.wireless.environment import Environment
 
@@ -221,3 +223,17 @@ def test_a_rule_sees_who_is_who_among_those_who_report() -> None:
     facts, _ = play(state, settings(), answer, scheduler="age-of-update")
     assert sorted(facts.schedule.clients) == [0, 2]
     assert state.scheduler_state.tolist() == [0, 1, 0]
+
+
+def test_a_trace_names_clients_by_their_own_numbers() -> None:
+    """Client 0 does not report: the two others are 0 and 1 in the view, and 1 and 2 on record."""
+
+    def without_0(request: Request) -> Answers:
+        answers = honest(request)
+        return Answers({n: own for n, own in answers.given.items() if n != 0}, {0: "it is gone"})
+
+    facts, _ = play(new_state(), settings(evaluation__trace=True), without_0, scheduler="fedteddi")
+    assert facts.schedule.trace is not None
+    assert [step.client for step in facts.schedule.trace.admissions] == list(facts.schedule.clients)
+    assert set(facts.schedule.clients) <= {1, 2}
+    assert 2 in facts.schedule.clients

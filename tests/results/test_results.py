@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedteddi import InputError, read_study
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.figures import (
     accuracy_over_frames,
     accuracy_over_rounds,
@@ -34,9 +35,6 @@ from fedteddi.settings import Settings, write_settings
 COUNTS = np.array([[[10, 0, 0], [0, 10, 0]], [[10, 0, 0], [0, 5, 5]]])
 
 
-PLAYED = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")
-
-
 def made(name: str, seed: int, accuracies: list[tuple[float, float, float]], every: int = 5) -> RunRecord:
     """A run whose per-class accuracy at rounds 0, 5, 10, … of frame 1 is given; frame 0 ended at (0.9, 0.8, 0)."""
     records: list[dict[str, Any]] = [judged(0, 0, (0.9, 0.8, 0.0))]
@@ -55,7 +53,7 @@ def made(name: str, seed: int, accuracies: list[tuple[float, float, float]], eve
             record |= judged(1, number, accuracies[number // every])
         records.append(record)
     settings = Settings(name=name, scheduler="random", seed=seed, rounds=[0, last])
-    return RunRecord(settings, COUNTS, tuple(records), True)
+    return RunRecord(settings, COUNTS, tuple(map(RoundRecord.from_json, records)), True)
 
 
 def judged(frame: int, number: int, accuracy: tuple[float, float, float]) -> dict[str, Any]:
@@ -214,7 +212,7 @@ def several_frames() -> Study:
     """The runs above, with one round in frame 0 that ends where frame 1 starts."""
     runs = []
     for run in STUDY.runs:
-        first = judged(0, 1, (0.9, 0.9, 0.0)) | {key: run.records[2][key] for key in PLAYED}
+        first = run.records[2] | judged(0, 1, (0.9, 0.9, 0.0))
         records = (run.records[0], first, *run.records[1:])
         runs.append(RunRecord(run.settings.changed(rounds=[1, 10]), COUNTS, records, True))
     return Study(tuple(runs))
@@ -307,10 +305,10 @@ def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:
 
 
 def test_a_class_without_test_images_does_not_spoil_the_measures() -> None:
-    def without(record: dict[str, Any]) -> dict[str, Any]:
-        if "class_accuracy" not in record:
+    def without(record: RoundRecord) -> RoundRecord:
+        if record.class_accuracy is None:
             return record
-        return record | {"class_accuracy": [None, *record["class_accuracy"][1:]]}
+        return record | {"class_accuracy": [None, *record.class_accuracy[1:]]}
 
     run = RunRecord(OURS[0].settings, COUNTS, tuple(without(r) for r in OURS[0].records), True)
     assert run.forgetting(1) == pytest.approx(0.2)  # class 1 alone

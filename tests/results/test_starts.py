@@ -10,7 +10,7 @@ from made_study import made_run
 def started(rule: str, seed: int, accuracy: float) -> RunRecord:
     """A run whose first model tells this share of every class right."""
     run = made_run(rule, seed, [0.4, 0.5])
-    first = dict(run.records[0])
+    first = run.records[0]
     first |= {"balanced": accuracy, "class_accuracy": [accuracy] * len(first["class_accuracy"])}
     return replace(run, records=(first, *run.records[1:]))
 
@@ -39,7 +39,7 @@ def test_the_few_that_begin_otherwise_are_found_seed_by_seed() -> None:
 def test_one_class_that_is_told_otherwise_is_enough() -> None:
     """With the same mean over the classes."""
     usual, other = (started(rule, 0, 0.8) for rule in ("fedteddi", "random"))
-    first = dict(other.records[0])
+    first = other.records[0]
     moved = list(first["class_accuracy"])
     moved[0], moved[1] = moved[0] + 0.1, moved[1] - 0.1
     other = replace(other, records=(first | {"class_accuracy": moved}, *other.records[1:]))

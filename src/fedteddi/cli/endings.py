@@ -45,8 +45,8 @@ def say_end(study: "Study", folder: Path) -> None:
 
 def say_idle(runs: Sequence["RunRecord"]) -> None:
     """Name the runs in which nobody ever uploaded: nothing was learnt there, though every table is full."""
-    played = {run.title: [r for r in run.records if r["round"]] for run in runs}
-    idle = [title for title, rounds in played.items() if rounds and not any(r["clients"] for r in rounds)]
+    played = {run.title: [r for r in run.records if r.round] for run in runs}
+    idle = [title for title, rounds in played.items() if rounds and not any(r.clients for r in rounds)]
     if idle:
         remedy = "raise radio.deadline_s or radio.total_hz if nobody can upload in time"
         say("warning", f"nobody was ever scheduled by {'; '.join(idle)}: {remedy}")

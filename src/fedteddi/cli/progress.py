@@ -121,12 +121,12 @@ def _status(state: "Progress") -> str:
     if not run.records:
         return run.settings.name
     last = run.records[-1]
-    words = [f"{run.settings.name} frame {last['frame']} round {last['round']}"]
-    judged = next((r for r in reversed(run.records) if "balanced" in r), None)
+    words = [f"{run.settings.name} frame {last.frame} round {last.round}"]
+    judged = next((r for r in reversed(run.records) if r.is_evaluated), None)
     if judged is not None:
-        when = "" if judged is last else f" after round {judged['round']}"
-        words.append(f"accuracy {judged['balanced']:.3f} balanced, {judged['global']:.3f} global{when}")
-    if last["round"]:
-        new = last["scheduled_new"]
-        words.append(f"scheduled {new} new + {len(last['clients']) - new} old")
+        when = "" if judged is last else f" after round {judged.round}"
+        words.append(f"accuracy {judged.balanced:.3f} balanced, {judged.global_:.3f} global{when}")
+    if last.round:
+        new = last.scheduled_new
+        words.append(f"scheduled {new} new + {len(last.clients) - new} old")
     return ", ".join(words)

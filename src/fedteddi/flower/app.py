@@ -21,6 +21,7 @@ from fedteddi.settings import Settings
 
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress
+    from fedteddi.protocol.record import RoundRecord
     from fedteddi.results.runs import RunRecord
 
 __all__ = ["client_app", "play", "server_app"]
@@ -71,7 +72,7 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
     def watch(progress: "Progress") -> None:
         records = progress.runs[0].records
         for record in records[len(told) :]:
-            told.append(record["round"])
+            told.append(record.round)
             say(round_line(record))
 
     record = simulate(settings, runtime=fleet, watch=watch, **more)
@@ -79,15 +80,15 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
     return record
 
 
-def round_line(record: dict[str, Any]) -> str:
+def round_line(record: "RoundRecord") -> str:
     """Return a round in one line: who uploaded with how much bandwidth, who failed and why, accuracy."""
-    if record["round"] == 0:
-        parts = [f"frame {record['frame']} begins"]
+    if record.round == 0:
+        parts = [f"frame {record.frame} begins"]
     else:
-        pairs = zip(record["clients"], record["bandwidth_hz"], strict=True)
+        pairs = zip(record.clients, record.bandwidth_hz, strict=True)
         chosen = ", ".join(f"{client} ({hz / 1e6:.2f} MHz)" for client, hz in pairs) or "nobody"
-        parts = [f"frame {record['frame']} round {record['round']}: scheduled {chosen}"]
-    parts += [f"client {client} failed: {why}" for client, why in record.get("failures", {}).items()]
-    if "balanced" in record:
-        parts.append(f"accuracy {record['balanced']:.3f} balanced, {record['global']:.3f} global")
+        parts = [f"frame {record.frame} round {record.round}: scheduled {chosen}"]
+    parts += [f"client {client} failed: {why}" for client, why in record.failures.items()]
+    if record.is_evaluated:
+        parts.append(f"accuracy {record.balanced:.3f} balanced, {record.global_:.3f} global")
     return "; ".join(parts)

@@ -17,6 +17,9 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.protocol.messages import ALL_CLIENTS, ClassGradients, Report, Request
+from fedteddi.runtimes.clients import Clients
+from fedteddi.runtimes.in_process import InProcess
+from fedteddi.simulation.seed_world import SeedWorld
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Frame, Plan
 from fedteddi.settings import Settings
@@ -122,10 +125,12 @@ class Device:
         self.engine = Timed(make_engine(model, data, device, training.precision))
         self.runtime = InProcess(self.engine, data, everyone=False)
         # On a fleet everyone trains before it reports, as in the paper.
-        self.clients = OwnData(settings, holding.plan, train_everyone=True, secret=secret)
+        world = SeedWorld(settings.seed, data)
+        self.clients = OwnData(settings, holding.plan, world, train_everyone=True, secret=secret)
 
     def report(self, request: Request) -> tuple[Report, Trained]:
         """Train; return what is reported, and the model that waits to be asked for."""
+        self.clients.world.begin([(request.frame, request.round)])
         before_s = self.engine.seconds["training"]
         (answers,) = self.runtime.exchange([(self.clients, request)])
         trained_s = self.engine.seconds["training"] - before_s

@@ -1,38 +1,133 @@
-"""A round as one line of rounds.jsonl (docs/metrics.md); what evaluation adds is not the protocol's."""
+"""A round on record: typed here, and one line of rounds.jsonl (docs/metrics.md) in the order of its fields."""
 
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
 
 import numpy as np
 
-from fedteddi.protocol.server import RoundFacts
+from fedteddi.heterogeneity.objective import ObjectiveTerms
+from fedteddi.protocol.state import RoundFacts
+from fedteddi.schedulers.schedule import Trace
 from fedteddi.settings import RadioSettings
 from fedteddi.wireless.radio import watts_from_dbm
 
+Accuracy = Literal["balanced", "global"]
 
-def round_record(
-    facts: RoundFacts, new_classes: np.ndarray, radio: RadioSettings, model_bits: float
-) -> dict[str, Any]:
-    """Return what happened in a round as plain data; `new_classes` [N] says who holds a class new in this frame."""
-    clients, terms = facts.schedule.clients, facts.terms
-    upload_s = [done - compute for done, compute in zip(facts.finish_s, facts.compute_s, strict=True)]
-    privacy = {} if facts.epsilon_spent is None else {"epsilon_spent": facts.epsilon_spent}
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundRecord(Mapping[str, Any]):
+    """What happened in a round, and how good the model was after it, if it was evaluated.
+
+    As a mapping it is its line: what a round cannot say is not in it, such as the clients of round 0.
+    """
+
+    frame: int
+    round: int  # 0: the model that a frame begins with
+    clients: Sequence[int] = ()  # S
+    scheduled_new: int = 0
+    bandwidth_hz: Sequence[float] = ()
+    compute_s: Sequence[float] = ()
+    finish_s: Sequence[float] = ()
+    round_s: float = 0.0
+    uplink_bits: float = 0.0
+    energy_j: float = 0.0
+    gradient_std: float | None = None
+    class_norm: Sequence[float] | None = None
+    objective: Mapping[str, float] | None = None
+    failures: Mapping[str, str] = field(default_factory=dict)
+    epsilon_spent: float | None = None
+    trace: Mapping[str, Any] | None = None
+    class_accuracy: Sequence[float | None] | None = None
+    balanced: float | None = None
+    global_: float | None = None
+    loss: float | None = None
+
+    @classmethod
+    def of(
+        cls, facts: RoundFacts, new_classes: np.ndarray, radio: RadioSettings, model_bits: float
+    ) -> "RoundRecord":
+        """Put a round on record; `new_classes` [N] says who holds a class that is new in this frame."""
+        clients = facts.schedule.clients
+        upload_s = [done - compute for done, compute in zip(facts.finish_s, facts.compute_s, strict=True)]
+        return cls(
+            frame=facts.frame,
+            round=facts.round,
+            clients=list(clients),
+            scheduled_new=int(sum(new_classes[n] for n in clients)),
+            bandwidth_hz=list(facts.schedule.bandwidth_hz),
+            compute_s=list(facts.compute_s),
+            finish_s=list(facts.finish_s),
+            round_s=facts.round_s,
+            uplink_bits=model_bits * len(clients),
+            energy_j=watts_from_dbm(radio.power_dbm) * sum(upload_s)
+            + radio.compute_power_w * facts.all_compute_s,
+            gradient_std=facts.gradient_std,
+            class_norm=None if facts.class_norm is None else list(facts.class_norm),
+            objective=None if facts.terms is None else _objective(facts.terms),
+            failures={str(n): why for n, why in facts.failures.items()},
+            epsilon_spent=facts.epsilon_spent,
+            trace=None if facts.schedule.trace is None else _trace(facts.schedule.trace),
+        )
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "RoundRecord":
+        """Read a line of rounds.jsonl; what this version does not know is left out."""
+        missing = [key for key in ALWAYS if key not in line] if line["round"] else []
+        if missing:
+            raise ValueError(f"round {line['round']} of frame {line['frame']} lacks {', '.join(missing)}")
+        return cls(**{ATTRIBUTE[key]: value for key, value in line.items() if key in ATTRIBUTE})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record as its line of rounds.jsonl."""
+        return dict(self)
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the model was evaluated after this round."""
+        return self.balanced is not None
+
+    def accuracy(self, kind: Accuracy) -> float:
+        """Return the test accuracy of an evaluated round."""
+        found = self.balanced if kind == "balanced" else self.global_
+        if found is None:
+            raise ValueError(f"frame {self.frame}, round {self.round} was not evaluated")
+        return found
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in ATTRIBUTE:
+            raise KeyError(key)
+        value = getattr(self, ATTRIBUTE[key])
+        if (key in OF_ROUNDS and not self.round) or (key in WHERE_KNOWN and value is None):
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in ATTRIBUTE if key in self)
+
+    def __or__(self, changes: Mapping[str, Any]) -> "RoundRecord":
+        return RoundRecord.from_json({**self, **changes})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+ALWAYS = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")  # in a line, but for round 0
+# The attribute of every key of a line.
+ATTRIBUTE = {part.name.rstrip("_"): part.name for part in fields(RoundRecord)}
+WHERE_KNOWN = {"epsilon_spent", "trace", "class_accuracy", "balanced", "global", "loss"}
+OF_ROUNDS = set(ATTRIBUTE) - WHERE_KNOWN - {"frame", "round"}
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    return {"admissions": [asdict(one) for one in trace.admissions], "stopped": trace.stopped}
+
+
+def _objective(terms: ObjectiveTerms) -> dict[str, float]:
     return {
-        "frame": facts.frame,
-        "round": facts.round,
-        "clients": list(clients),
-        "scheduled_new": int(sum(new_classes[n] for n in clients)),
-        "bandwidth_hz": list(facts.schedule.bandwidth_hz),
-        "compute_s": list(facts.compute_s),
-        "finish_s": list(facts.finish_s),
-        "round_s": facts.round_s,
-        "uplink_bits": model_bits * len(clients),
-        "energy_j": watts_from_dbm(radio.power_dbm) * sum(upload_s)
-        + radio.compute_power_w * facts.all_compute_s,
-        "gradient_std": facts.gradient_std,
-        "class_norm": None if facts.class_norm is None else list(facts.class_norm),
-        "objective": None
-        if terms is None
-        else {"variance": terms.variance, "divergence": terms.divergence, "drift": terms.drift}
-        | {"drift_weight": terms.drift_weight, "total": terms.total},
-        "failures": {str(n): why for n, why in facts.failures.items()},
-    } | privacy
+        "variance": terms.variance,
+        "divergence": terms.divergence,
+        "drift": terms.drift,
+        "drift_weight": terms.drift_weight,
+        "total": terms.total,
+    }

@@ -2,90 +2,38 @@
 
 import dataclasses
 from collections.abc import Generator
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from fedteddi.aggregation import Aggregation, Received, State, Vector
-from fedteddi.errors import DivergedError
-from fedteddi.heterogeneity.estimates import estimate_class_norm, pooled_gradient_std
+from fedteddi.aggregation import Aggregation, Received, Vector
+from fedteddi.errors import DivergedError, InputError
+from fedteddi.heterogeneity.estimates import pooled_gradient_std
 from fedteddi.heterogeneity.mixes import sample_shares
-from fedteddi.heterogeneity.objective import ObjectiveTerms
-from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
-from fedteddi.protocol.checks import Failures, Heard, Refused, heard_reports
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
-from fedteddi.protocol.round_json.answer import finish_s
+from fedteddi.heterogeneity.sharing import bounded_counts
+from fedteddi.protocol.answer import finish_s
+from fedteddi.protocol.checks import Failures, Heard, heard_reports
+from fedteddi.protocol.class_norms import update_class_norm
+from fedteddi.protocol.environment import Environment
+from fedteddi.protocol.messages import Answers, Request
+from fedteddi.protocol.state import RoundFacts, ServerState, ask, check_not_diverged
 from fedteddi.protocol.vectors import (
     NotFiniteError,
     aggregated,
     drop_not_finite,
-    pooled_norms,
-    sound_gradients,
     sound_uploads,
 )
 from fedteddi.randomness import keyed_rng
-from fedteddi.schedulers.rules.fedteddi import FedTeddi
-from fedteddi.schedulers.schedule import AnyScheduler, Schedule, checked_choice
-from fedteddi.schedulers.search.rule import SearchingRule
+from fedteddi.schedulers.objectives import HasObjective, checked_terms, has_objective
+from fedteddi.schedulers.schedule import AnyScheduler, Schedule, Trace, checked_choice
 from fedteddi.schedulers.view import RoundView
 from fedteddi.settings import Settings
 from fedteddi.wireless.environment import Environment
 
 # What a rule may need beyond the class mixes and the channel. A rule that does not say gets these two.
 UNSAID_NEEDS = frozenset({"gradient_std", "class_norm"})
-Asking = Generator[Request, Answers, Any]
-# numpy draws from no more than this.
-MOST_TO_DRAW_FROM = 10**9 - 1
-JUDGE = FedTeddi()  # of the sets that rules without an objective choose
 
 
-@dataclass(kw_only=True)
-class ServerState:
-    """What the server carries from round to round."""
-
-    weights: Vector
-    class_norm: np.ndarray  # L̂, [C]
-    classes_seen: np.ndarray  # [C]
-    times_scheduled: np.ndarray  # in this frame, [N]
-    previous_mix: dict[int, np.ndarray] = field(default_factory=dict)  # of the frame before, by client
-    current_mix: dict[int, np.ndarray] = field(default_factory=dict)
-    frame: int = 0
-    round: int = 0  # rounds done in this frame
-    rounds_done: int = 0  # in all frames: the learning rate never resets
-    aggregation: State = None  # what the aggregation rule remembers; None: nothing yet
-    # Who sent numbers that are not finite since the model last changed, in phases without one sound answer.
-    not_finite: frozenset[int] = frozenset()
-    scheduler_state: State = None  # what a rule with memory carries from round to round
-
-    def enter_frame(self, frame: int) -> None:
-        """New data has arrived: what was current is now the past."""
-        self.frame, self.round = frame, 0
-        self.previous_mix, self.current_mix = self.current_mix, {}
-        self.times_scheduled = np.zeros_like(self.times_scheduled)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoundFacts:
-    """What happened in one round, for the record."""
-
-    frame: int
-    round: int
-    reported: tuple[int, ...]
-    failures: dict[int, str]
-    schedule: Schedule
-    gradient_std: float | None
-    class_norm: tuple[float, ...] | None
-    terms: ObjectiveTerms | None
-    finish_s: tuple[float, ...]
-    compute_s: tuple[float, ...]  # of the scheduled
-    all_compute_s: float  # of all who reported, added up
-    round_s: float
-    epsilon_spent: float | None  # of each client at most, up to this frame; None: nothing is hidden
-
-
-def needs_of(rule: AnyScheduler) -> frozenset[str]:
+def needs_of(rule: AnyScheduler | HasObjective) -> frozenset[str]:
     """Return what a rule says it needs."""
     return frozenset(getattr(rule, "needs", UNSAID_NEEDS))
 
@@ -98,17 +46,23 @@ def server_round(
     world: Environment,
     model_bits: float,
     head_size: int | None = None,
+    baseline_objective: HasObjective | None = None,
 ) -> Generator[Request, Answers, RoundFacts]:
     """Run one round: everybody trains and reports, the rule picks, the scheduled upload, the server aggregates.
 
     Every answer is checked before it is used; a client whose answer is unfit is left out, and the round goes on.
     If training itself leaves the finite numbers (docs/metrics.md says how that is told from one broken client) it
     raises `DivergedError`. A round that does not come to its end leaves the state as it was. `head_size` is the length
-    of the last layer's gradients; where nobody says, it is what most of them have.
+    of the last layer's gradients; where nobody says, it is what most of them have. `baseline_objective` evaluates the
+    sets of rules without an objective of their own.
     """
     before = dataclasses.replace(state, times_scheduled=state.times_scheduled.copy())
     try:
-        return (yield from _round(state, settings, rule, aggregation, world, model_bits, head_size))
+        return (
+            yield from _round(
+                state, settings, rule, aggregation, world, model_bits, head_size, baseline_objective
+            )
+        )
     except BaseException as error:
         frame, number = state.frame, state.round
         for part in dataclasses.fields(state):
@@ -131,6 +85,7 @@ def _round(
     world: Environment,
     model_bits: float,
     head_size: int | None,
+    baseline_objective: HasObjective | None,
 ) -> Generator[Request, Answers, RoundFacts]:
     state.round += 1
     size = len(state.weights) if settings.estimates.class_norm_layers == "all" else head_size
@@ -139,10 +94,10 @@ def _round(
 
     # Broadcast w_{k−1}; every client runs τ steps and sends a few numbers.
     everyone = tuple(range(len(state.times_scheduled)))
-    answers = yield _ask("report", state, everyone, needs=needs, learning_rate=rate)
+    answers = yield ask("report", state, everyone, needs=needs, learning_rate=rate)
     heard, refused = heard_reports(answers, everyone, needs, len(state.class_norm), settings)
     failures = Failures(answers.failed, refused)
-    _check_not_diverged(state, refused, anybody=heard is not None)
+    check_not_diverged(state, refused, anybody=heard is not None)
     # Non-reporters drop out before the mixes are computed.
     reported = () if heard is None else heard.clients
 
@@ -150,7 +105,7 @@ def _round(
     estimated = "class_norm" in needs and settings.estimates.first_class_norm == "estimated"
     if number == 1 and heard is not None and estimated:
         yield from update_class_norm(
-            state, settings, heard, list(reported), world.seed, failures, size, first=True
+            state, settings, heard, list(reported), world, failures, size, first=True
         )
 
     # Pick S and each member's bandwidth.
@@ -159,19 +114,22 @@ def _round(
         view = round_view(state, settings, heard, world, model_bits, needs)
         rng = keyed_rng(world.seed, "scheduler", frame=frame, round=number)
         chosen, state.scheduler_state = checked_choice(rule, view, rng, state.scheduler_state)
-        judge = rule if isinstance(rule, SearchingRule) else JUDGE
-        if chosen.clients and needs >= judge.needs:  # otherwise the judge would not know what it needs
-            terms = judge.objective(view).terms(chosen.clients)
-    scheduled = tuple(reported[place] for place in chosen.clients)
+        evaluating = rule if has_objective(rule) else baseline_objective
+        if (
+            chosen.clients and evaluating is not None and needs >= needs_of(evaluating)
+        ):  # else it lacks numbers
+            terms = checked_terms(evaluating, view, chosen.clients)
+    scheduled = tuple(reported[index] for index in chosen.clients)
+    trace = _trace(rule, chosen, reported) if settings.evaluation.trace else None
 
     # Only S uploads; α is renormalised over what arrived; nothing at all keeps the old model.
     arrived: dict[int, Vector] = {}
     if heard is not None and scheduled:
-        answers = yield _ask("upload", state, scheduled, learning_rate=rate)
+        answers = yield ask("upload", state, scheduled, learning_rate=rate)
         arrived, refused = sound_uploads(answers, scheduled, state.weights)
         drop_not_finite(arrived, refused)
         failures.note(answers.failed, refused)
-        _check_not_diverged(state, refused, anybody=bool(arrived))
+        check_not_diverged(state, refused, anybody=bool(arrived))
         if arrived:
             received = _received(state, settings, heard, arrived)
             state.weights, state.aggregation = aggregated(
@@ -183,7 +141,7 @@ def _round(
     # Re-estimate L̂^(c) at w_k.
     due = "class_norm" in needs and number % settings.estimates.class_norm_every == 0
     if heard is not None and arrived and due:
-        yield from update_class_norm(state, settings, heard, list(arrived), world.seed, failures, size)
+        yield from update_class_norm(state, settings, heard, list(arrived), world, failures, size)
     state.rounds_done += 1
     if view is not None:
         state.current_mix |= dict(zip(reported, view.data_mix, strict=True))
@@ -195,7 +153,7 @@ def _round(
         round=number,
         reported=reported,
         failures=failures.causes,
-        schedule=dataclasses.replace(chosen, clients=scheduled, trace=None),
+        schedule=dataclasses.replace(chosen, clients=scheduled, trace=trace),
         gradient_std=view.gradient_std if view is not None and "gradient_std" in needs else None,
         class_norm=tuple(map(float, state.class_norm)) if "class_norm" in needs else None,
         terms=terms,
@@ -236,7 +194,7 @@ def round_view(
         batch_mix=heard.batch_mix,
         data_mix=heard.data_mix,
         previous_data_mix=np.array(previous),
-        needed_hz=world.needed_hz(gain, compute_s, model_bits),
+        needed_hz=world.needed_hz(frame, number, gain, compute_s, model_bits),
         channel_gain=gain,
         times_scheduled=state.times_scheduled[members],
         gradient_std=sigma,
@@ -251,6 +209,18 @@ def round_view(
     )
 
 
+def _trace(rule: AnyScheduler, chosen: Schedule, reported: tuple[int, ...]) -> Trace | None:
+    """Return how the set came about, by the clients' own numbers; a foreign trace may be anything."""
+    if chosen.trace is None:
+        return None
+    try:
+        return chosen.trace.renumbered(reported)
+    except (AttributeError, TypeError, ValueError, IndexError) as error:
+        raise InputError(
+            f"{rule.name} gave a trace that cannot be recorded ({error}): correct it, or evaluation.trace = false"
+        ) from None
+
+
 def _received(state: ServerState, settings: Settings, heard: Heard, arrived: dict[int, Vector]) -> Received:
     clients = np.array(list(arrived))
     held = heard.num_samples[np.searchsorted(heard.clients, clients)]
@@ -261,83 +231,6 @@ def _received(state: ServerState, settings: Settings, heard: Heard, arrived: dic
         uploads=tuple(arrived.values()),
         shares=sample_shares(bounded_counts(held, settings.server.max_sample_share)),
         client_id=clients,
-    )
-
-
-def update_class_norm(
-    state: ServerState,
-    settings: Settings,
-    heard: Heard,
-    scheduled: list[int],
-    seed: int,
-    failures: Failures,
-    size: int | None,
-    *,
-    first: bool = False,
-) -> Asking:
-    """Ask for class gradients at the current model and re-estimate L̂^(c) (docs/paper.md D7)."""
-    estimates, bound = settings.estimates, settings.server.max_sample_share
-    number = 0 if first else state.round  # the frame's start has draws of its own
-    wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
-    believed = bounded_class_counts(heard.class_counts, heard.num_samples, bound)
-    counts = believed.astype(np.int64).tobytes()
-    wanted[list(heard.clients)] = _spread(
-        counts, len(believed), estimates.class_gradient_samples, seed, state.frame, number
-    )
-    answers = yield dataclasses.replace(
-        _ask("class_gradients", state, heard.clients), round=number, samples=wanted
-    )
-    parts, refused = sound_gradients(answers, heard.clients, wanted, state.weights, size)
-    norms, drawn = pooled_norms(parts, len(state.class_norm), refused)
-    failures.note(answers.failed, refused, about="class gradients: ")
-    if ALL_CLIENTS in refused.not_finite:  # it speaks for all of them
-        raise NotFiniteError
-    _check_not_diverged(state, refused, anybody=bool(parts))
-    if not parts:
-        return
-    state.class_norm = estimate_class_norm(
-        norms[:, None],  # a gradient's norm stands for it: both estimates use nothing else
-        drawn > 0,
-        state.class_norm,
-        batch_mix=heard.batch_mix,
-        num_samples=bounded_counts(heard.num_samples, bound),
-        scheduled=np.searchsorted(heard.clients, scheduled),
-        kind=estimates.class_norm,
-    )
-
-
-@lru_cache(maxsize=64)  # runs of one seed share the draw, whatever their scheduler
-def _spread(counts: bytes, clients: int, samples: int, seed: int, frame: int, number: int) -> np.ndarray:
-    rng = keyed_rng(seed, "estimates", frame=frame, round=number)
-    return spread_over_clients(np.frombuffer(counts, dtype=np.int64).reshape(clients, -1), samples, rng)
-
-
-def spread_over_clients(counts: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw up to `samples` images of each class from the union of all clients' data: how many from whom, [n, C]."""
-    wanted = np.zeros_like(counts)
-    for c in range(counts.shape[1]):
-        held = counts[:, c]
-        held = held // (int(held.sum()) // MOST_TO_DRAW_FROM + 1)  # the same shares, nearly
-        wanted[:, c] = rng.multivariate_hypergeometric(held, min(samples, int(held.sum())))
-    return wanted
-
-
-def _check_not_diverged(state: ServerState, refused: Refused, *, anybody: bool) -> None:
-    """Tell a run that diverged from one broken client (docs/metrics.md).
-
-    It has diverged when two clients say so by their numbers and nobody has sent a sound answer meanwhile; where there
-    is only one client, that one.
-    """
-    if anybody or not refused.not_finite:
-        return
-    state.not_finite = state.not_finite | refused.not_finite
-    if len(state.not_finite) >= min(2, len(state.times_scheduled)):
-        raise NotFiniteError
-
-
-def _ask(kind: Any, state: ServerState, clients: tuple[int, ...], **more: Any) -> Request:
-    return Request(
-        kind=kind, frame=state.frame, round=state.round, weights=state.weights, clients=clients, **more
     )
 
 

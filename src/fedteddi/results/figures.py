@@ -40,9 +40,9 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
         found = [(name, runs) for name, runs in _at(study, deadline_s) if name != "centralised"]
         new, old = [], []
         for _, runs in found:
-            rounds = [r for run in runs for r in run.records if r["frame"] == frame and r["round"]]
-            new.append(np.mean([r["scheduled_new"] for r in rounds]) if rounds else 0.0)
-            old.append(np.mean([len(r["clients"]) - r["scheduled_new"] for r in rounds]) if rounds else 0.0)
+            rounds = [r for run in runs for r in run.records if r.frame == frame and r.round]
+            new.append(float(np.mean([r.scheduled_new for r in rounds])) if rounds else 0.0)
+            old.append(float(np.mean([len(r.clients) - r.scheduled_new for r in rounds])) if rounds else 0.0)
         places = np.arange(len(found))
         ax.barh(places, new, color="#D55E00", label="holds new classes")
         ax.barh(places, old, left=new, color="#56B4E9", label="only old")
@@ -173,7 +173,7 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
     In full where every seed has to learn it and does; thin where only some do, and nothing where none does.
     """
     for scheduler, runs in _at(study, deadline_s):
-        first = min(run.evaluated(frame)[0][accuracy] for run in runs)
+        first = min(run.evaluated(frame)[0].accuracy(accuracy) for run in runs)
         best = max(max(_accuracies([run], frame, accuracy)[0]) for run in runs)
         levels = [level for level in np.arange(5, 100) / 100 if first < level <= best]
         found = [rounds_to(runs, frame, float(level), accuracy) for level in levels]
@@ -211,11 +211,13 @@ def _at(study: Study, deadline_s: float) -> list[tuple[str, list[RunRecord]]]:
 
 
 def _rounds(runs: list[RunRecord], frame: int) -> np.ndarray:
-    return np.array([r["round"] for r in runs[0].evaluated(frame)])
+    return np.array([r.round for r in runs[0].evaluated(frame)])
 
 
 def _accuracies(runs: list[RunRecord], frame: int, accuracy: Accuracy) -> np.ndarray:
-    return np.array([[r[accuracy] for r in run.evaluated(frame)] for run in runs])  # [seeds, evaluations]
+    return np.array(
+        [[r.accuracy(accuracy) for r in run.evaluated(frame)] for run in runs]
+    )  # [seeds, evaluations]
 
 
 def _broken(parts: list[np.ndarray]) -> np.ndarray:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedteddi.errors import InputError
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.settings import Settings, read_settings, write_settings
 
 PACKAGES = ("fedteddi", "numpy", "scipy", "torch")
@@ -190,11 +191,11 @@ class RunFolder:
         self.rounds = (self.path / "rounds.jsonl").open(mode)
         self.timing = (self.path / "timing.jsonl").open(mode)
 
-    def append(self, record: dict[str, Any], timing: dict[str, Any]) -> None:
+    def append(self, record: RoundRecord, timing: dict[str, Any]) -> None:
         """Add one line about a round, and one about how long it took."""
         if self.rounds is None or self.timing is None:
             raise ValueError("the folder is not open")
-        self.rounds.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+        self.rounds.write(json.dumps(record.as_json(), allow_nan=False).encode() + b"\n")
         self.timing.write(json.dumps(timing, allow_nan=False).encode() + b"\n")
 
     def failure(self) -> Failure | None:
@@ -232,10 +233,10 @@ class RunFolder:
                 file.close()
 
 
-def read_records(path: Path) -> list[dict[str, Any]]:
+def read_records(path: Path) -> list[RoundRecord]:
     """Read the rounds of a run; a last line cut short by a crash is left out."""
     lines = (path / "rounds.jsonl").read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines[:-1]]
+    return [RoundRecord.from_json(json.loads(line)) for line in lines[:-1]]
 
 
 def environment(device: str, plugins: dict[str, str] | None = None) -> dict[str, Any]:

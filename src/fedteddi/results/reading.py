@@ -20,7 +20,7 @@ def read_run(path: Path) -> RunRecord:
         )
         counts = np.array(json.loads((path / "scenario.json").read_text(encoding="utf-8"))["counts"])
         records = tuple(read_records(path))
-        rounds = [record for record in records if record["round"] > 0]
+        rounds = [record for record in records if record.round > 0]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
     failure = RunFolder(path).failure()

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from fedteddi.errors import InputError
+from fedteddi.protocol.record import Accuracy as Accuracy
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
         Figure,
     )  # figures and tables are imported when one is asked for: they use this file
 
-Accuracy = Literal["balanced", "global"]
 CURVE = ["scheduler", "deadline_s", "seed", "frame", "round", "balanced", "global", "old", "new"]
 ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
 # Bounds, not rivals: all clients upload without limits; all data in one place (docs/metrics.md).
@@ -31,7 +32,7 @@ class RunRecord:
 
     settings: Settings
     counts: np.ndarray  # samples by frame, client and class, [L, N, C]
-    records: tuple[dict[str, Any], ...]
+    records: tuple[RoundRecord, ...]
     finished: bool
     failure: Failure | None = None  # why it will never be finished
 
@@ -40,7 +41,7 @@ class RunRecord:
         cls,
         settings: Settings,
         plan: Plan,
-        records: Sequence[dict[str, Any]],
+        records: Sequence[RoundRecord],
         finished: bool,
         failure: Failure | None = None,
     ) -> "RunRecord":
@@ -59,20 +60,20 @@ class RunRecord:
         deadline = "" if self.scheduler in REFERENCES else f" at {self.settings.radio.deadline_s:g} s"
         return f"{self.scheduler}{deadline}, seed {self.settings.seed}"
 
-    def evaluated(self, frame: int) -> list[dict[str, Any]]:
-        """Return the rounds of a frame at which the model was judged, k = 0 included."""
-        return [r for r in self.records if r["frame"] == frame and "balanced" in r]
+    def evaluated(self, frame: int) -> list[RoundRecord]:
+        """Return the rounds of a frame after which the model was evaluated, k = 0 included."""
+        return [r for r in self.records if r.frame == frame and r.is_evaluated]
 
     def rounds_to(self, frame: int, target: float, accuracy: Accuracy) -> int | None:
         """Return the first evaluated round of a frame whose accuracy reaches the target; None if none does."""
         for record in self.evaluated(frame):
-            if record[accuracy] >= target:
-                return int(record["round"])
+            if record.accuracy(accuracy) >= target:
+                return record.round
         return None
 
     def spent_until(self, frame: int, round: int, column: str) -> float:
         """Return the sum of a column over the rounds 1..`round` of a frame."""
-        own = (r for r in self.records if r["frame"] == frame and 1 <= r["round"] <= round)
+        own = (r for r in self.records if r.frame == frame and 1 <= r.round <= round)
         return float(sum(r[column] for r in own))
 
     def new_classes(self, frame: int) -> np.ndarray:
@@ -92,16 +93,16 @@ class RunRecord:
         for frame in range(len(self.counts)):
             old, new = self.old_classes(frame), self.new_classes(frame)
             for record in self.evaluated(frame):
-                accuracy = np.array(record["class_accuracy"], dtype=float)
+                accuracy = np.array(record.class_accuracy, dtype=float)
                 rows.append(
                     {
                         "scheduler": self.scheduler,
                         "deadline_s": deadline_s,
                         "seed": self.settings.seed,
                         "frame": frame,
-                        "round": record["round"],
-                        "balanced": record["balanced"],
-                        "global": record["global"],
+                        "round": record.round,
+                        "balanced": record.balanced,
+                        "global": record.global_,
                         "old": _mean(accuracy[old]),
                         "new": _mean(accuracy[new]),
                     }
@@ -117,10 +118,10 @@ class RunRecord:
     def forgetting(self, frame: int) -> float:
         """Return best earlier minus final accuracy, averaged over the old classes of a frame; NaN without any."""
         old = self.old_classes(frame)
-        judged = [r for r in self.records if "class_accuracy" in r and r["frame"] <= frame]
+        judged = [r for r in self.records if r.is_evaluated and r.frame <= frame]
         if not old.any() or len(judged) < 2:
             return float("nan")
-        accuracy = np.array([r["class_accuracy"] for r in judged], dtype=float)[:, old]  # [evaluations, old]
+        accuracy = np.array([r.class_accuracy for r in judged], dtype=float)[:, old]  # [evaluations, old]
         return _mean(accuracy[:-1].max(axis=0) - accuracy[-1])
 
     def backward_transfer(self, frame: int) -> float:
@@ -128,13 +129,13 @@ class RunRecord:
         old, judged = self.old_classes(frame), self.evaluated(frame)
         if not old.any() or not judged:
             return float("nan")
-        first, last = (np.array(r["class_accuracy"], dtype=float)[old] for r in (judged[0], judged[-1]))
+        first, last = (np.array(r.class_accuracy, dtype=float)[old] for r in (judged[0], judged[-1]))
         return _mean(last - first)
 
     def rounds_to_recover(self, frame: int, accuracy: Accuracy) -> int | None:
         """Return the first round whose accuracy is back at the last one before the data arrived; None if none is."""
         before = self.evaluated(frame - 1) if frame else []
-        return self.rounds_to(frame, before[-1][accuracy], accuracy) if before else None
+        return self.rounds_to(frame, before[-1].accuracy(accuracy), accuracy) if before else None
 
 
 def _mean(values: np.ndarray) -> float:

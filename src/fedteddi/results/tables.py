@@ -65,13 +65,13 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
     for deadline_s, scheduler, runs in groups(study):
         row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler, "seeds": len(runs)}
         for accuracy in ACCURACIES:
-            judged = [[r[accuracy] for r in run.evaluated(frame)] for run in runs]
+            judged = [[r.accuracy(accuracy) for r in run.evaluated(frame)] for run in runs]
             row[f"final {accuracy}"] = spread([values[-1] for values in judged])
             row[f"best {accuracy}"] = spread([max(values) for values in judged])
             row[f"mean {accuracy}"] = spread([float(np.mean(values)) for values in judged])
-        played = [[r for r in run.records if r["frame"] == frame and r["round"]] for run in runs]
-        clients = _mean(len(r["clients"]) for own in played for r in own)
-        new = _mean(r["scheduled_new"] for own in played for r in own)
+        played = [[r for r in run.records if r.frame == frame and r.round] for run in runs]
+        clients = _mean(len(r.clients) for own in played for r in own)
+        new = _mean(r.scheduled_new for own in played for r in own)
         one_place = scheduler == "centralised"  # there are no clients to count
         row["clients a round"] = "–" if one_place else f"{clients:.1f}"
         row["with new classes"] = "–" if one_place else f"{new:.1f}"
@@ -222,7 +222,7 @@ def default_targets(study: Study, frame: int) -> Targets:
     found: Targets = {}
     for accuracy in ACCURACIES:
         runs = [run for _, _, own in groups(study) for run in own]
-        best = max((max(r[accuracy] for r in run.evaluated(frame)) for run in runs), default=0.5)
+        best = max((max(r.accuracy(accuracy) for r in run.evaluated(frame)) for run in runs), default=0.5)
         top = math.floor(best * 20) / 20
         found[accuracy] = [round(top - step, 2) for step in (0.10, 0.05, 0.0) if top - step > 0]
     return found

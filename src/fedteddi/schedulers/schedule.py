@@ -4,6 +4,7 @@ import inspect
 import math
 import operator
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeGuard, cast, runtime_checkable
@@ -29,12 +30,34 @@ class Admission:
     left_hz: float
 
 
+def _finite(change: float | None) -> float | None:
+    if change is not None and not math.isfinite(change):
+        raise ValueError(f"a change is {change}")
+    return None if change is None else float(change)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trace:
     """The admissions in order, and why the search ended."""
 
     admissions: tuple[Admission, ...]
     stopped: str
+
+    def renumbered(self, names: Sequence[int]) -> "Trace":
+        """Return the trace as plain numbers, with these names in place of the clients' indices."""
+        return Trace(
+            admissions=tuple(
+                Admission(
+                    client=names[operator.index(one.client)],
+                    variance_change=_finite(one.variance_change),
+                    divergence_change=_finite(one.divergence_change),
+                    drift_change=_finite(one.drift_change),
+                    left_hz=float(one.left_hz),
+                )
+                for one in self.admissions
+            ),
+            stopped=str(self.stopped),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +182,7 @@ def checked_choice(
     return chosen, after
 
 
-def fault_in_words(rule: AnyScheduler, error: BaseException) -> str:
+def fault_in_words(rule: object, error: BaseException) -> str:
     """Say what a rule did wrong by raising this, and where: in its own file if the error passed through it."""
     if isinstance(error, WrongAnswerError):
         return f"gave a wrong answer{_file(rule)}: {error}"
@@ -173,7 +196,7 @@ def fault_in_words(rule: AnyScheduler, error: BaseException) -> str:
     return f"raised {type(error).__name__}: {error}{place}"
 
 
-def source_of(rule: AnyScheduler) -> str | None:
+def source_of(rule: object) -> str | None:
     """Return the file a rule is written in, if there is one."""
     try:
         return inspect.getsourcefile(getattr(rule, "function", type(rule)))
@@ -181,7 +204,7 @@ def source_of(rule: AnyScheduler) -> str | None:
         return None
 
 
-def _file(rule: AnyScheduler) -> str:
+def _file(rule: object) -> str:
     file = source_of(rule)
     return f" ({Path(file).name})" if file else ""
 

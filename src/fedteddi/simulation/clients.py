@@ -1,40 +1,17 @@
 """The clients of one run: what they hold, the batches they draw, the mixes they tell, what they train."""
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from fedteddi.heterogeneity.mixes import class_mix
-from fedteddi.heterogeneity.privacy import noisy_mix
-from fedteddi.learning.augmentation import draw_views
-from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.engine import Probe, Trained, TrainJob
 from fedteddi.learning.local_training import SGD, LocalTraining, make_local_training
 from fedteddi.protocol.messages import Request
-from fedteddi.randomness import keyed_rng
+from fedteddi.simulation.seed_world import Batches, SeedWorld
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
-
-
-@lru_cache(maxsize=8192)  # runs of one seed share their draws, whatever their scheduler
-def draw_batches(
-    plan: Plan, seed: int, frame: int, round: int, client: int, steps: int, size: int, augment: str
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Draw a client's τ batches without replacement, [τ, b], the views of their images, and dropout's keys."""
-    held = plan.frames[frame].held[client]
-    rng = keyed_rng(seed, "batches", frame=frame, round=round, client=client)
-    samples = np.stack([rng.choice(held, size=size, replace=False) for _ in range(steps)])
-    views = draw_views(rng, samples.shape, augment)
-    dropout = keyed_rng(seed, "dropout", frame=frame, round=round, client=client)
-    return samples, views, draw_keys(dropout, steps)
-
-
-@lru_cache(maxsize=8192)
-def release_mix(plan: Plan, seed: int, frame: int, client: int, epsilon: float) -> np.ndarray:
-    """Return the one noisy class mix that a client releases in a frame (docs/privacy.md)."""
-    rng = keyed_rng(seed, "privacy", frame=frame, client=client)
-    return noisy_mix(plan.frames[frame].counts[client], epsilon, rng)
 
 
 @dataclass(eq=False)
@@ -43,6 +20,7 @@ class Clients:
 
     settings: Settings
     plan: Plan
+    world: SeedWorld  # shared with the other runs of this seed
     train_everyone: bool = False  # the paper's reading; the same result, several times slower
     parked: dict[tuple[int, int, int], Trained] = field(default_factory=dict)  # by (frame, round, client)
 
@@ -51,17 +29,9 @@ class Clients:
         """Whether a client's loss is its mean over the local steps, not that of its first batch."""
         return self.settings.estimates.power_of_choice_loss == "local-steps"
 
-    def batches(
-        self, frame: int, round: int, client: int
-    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    def batches(self, frame: int, round: int, client: int) -> Batches:
         """Return the samples of the client's τ steps, [τ, b], their views, and dropout's keys."""
-        return draw_batches(self.plan, self.settings.seed, frame, round, client, *self.how)
-
-    @property
-    def how(self) -> tuple[int, int, str]:
-        """How batches are drawn: τ, b, and the augmentation."""
-        training = self.settings.training
-        return training.local_steps, training.batch_size, training.augment
+        return self.world.batches(self.plan, frame, round, client, self.settings.training)
 
     @cached_property
     def local_training(self) -> LocalTraining | None:
@@ -82,7 +52,7 @@ class Clients:
 
     def release(self, frame: int, client: int) -> np.ndarray:
         """Return the client's one noisy release of a frame."""
-        return release_mix(self.plan, self.settings.seed, frame, client, self.settings.privacy.epsilon)
+        return self.world.released_mix(self.plan, frame, client, self.settings.privacy.epsilon)
 
     def job(self, request: Request, client: int) -> TrainJob:
         """Return the client's local training in this round."""

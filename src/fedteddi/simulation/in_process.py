@@ -14,10 +14,8 @@ from torch import Tensor
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.engine import Engine, Probe
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
-from fedteddi.randomness import keyed_rng
-from fedteddi.simulation.clients import Clients
+from fedteddi.runtimes.clients import Clients
 
-DRAWS_KEPT = 64
 GRADIENTS_AT_ONCE = 64  # held where only norms are wanted; a large model's gradient takes tens of megabytes
 MEASURED = frozenset({"gradient_std", "loss", "update_norm"})  # what a report says only where a rule needs it
 Asked = list[tuple[Clients, Request]]
@@ -39,8 +37,6 @@ class InProcess:
     def __init__(self, engine: Engine, data: Dataset, *, everyone: bool = True) -> None:
         self.engine, self.num_classes = engine, data.num_classes
         self.everyone = everyone  # all clients of a run are here: of class gradients, norms do
-        self.labels = data.train_labels.numpy()
-        self._shared: dict[Any, dict[int, Any]] = {}  # what runs of one seed have in common in a round
 
     def exchange(self, asked: Asked) -> list[Answers]:
         """Answer one request of each run; what they have in common goes to the engine as one list."""
@@ -81,7 +77,7 @@ class InProcess:
         probed = self._probed(asked)
         found = []
         for place, (clients, request) in enumerate(asked):
-            given = dict(self._histograms(clients, request))
+            given = {client: _histograms(clients, request, client) for client in request.clients}
             if request.needs & MEASURED:
                 given = {
                     client: _measured(
@@ -109,30 +105,6 @@ class InProcess:
         losses: list[Any] = [(None, loss) for loss in self.engine.losses(probes(only_loss))]
         return found | dict(zip(only_loss, losses, strict=True))
 
-    def _histograms(self, clients: Clients, request: Request) -> dict[int, Report]:
-        """Return the part of every client's report that says what it holds and trains on."""
-        frame, number, epsilon = request.frame, request.round, clients.settings.privacy.epsilon
-        counts = clients.plan.frames[frame].counts
-
-        def report(client: int) -> Report:
-            if epsilon > 0:  # no true histogram leaves the client
-                told = clients.told_mix(frame, client)
-                return Report(num_samples=int(counts[client].sum()), released_mix=told)
-            samples, _, _ = clients.batches(frame, number, client)
-            trained_on = np.bincount(self.labels[samples.ravel()], minlength=self.num_classes)
-            return Report(data_counts=counts[client], batch_counts=trained_on)
-
-        key = (clients.plan, clients.settings.seed, frame, number, request.clients, clients.how, epsilon)
-        return self._once(key, lambda: {client: report(client) for client in request.clients})
-
-    def _once(self, key: Any, make: Callable[[], dict[int, Any]]) -> dict[int, Any]:
-        """Return what runs of one seed share in a round; it is made for the first of them."""
-        if key not in self._shared:
-            if len(self._shared) > DRAWS_KEPT:
-                self._shared.clear()
-            self._shared[key] = make()
-        return self._shared[key]
-
     def _uploads(self, asked: Asked) -> list[Answers]:
         found = []
         for clients, request in asked:
@@ -145,7 +117,7 @@ class InProcess:
         """Pool the images that the server wants of each class over all clients: only their sum matters."""
         probes, places = [], []
         for place, (clients, request) in enumerate(asked):
-            for c, samples in self._class_samples(clients, request).items():
+            for c, samples in clients.world.class_samples(clients.plan, request).items():
                 probes.append(Probe(request.weights, samples, outputs=clients.outputs(request.frame)))
                 places.append((place, c))
         counts = np.zeros((len(asked), self.num_classes), dtype=np.int64)
@@ -184,28 +156,16 @@ class InProcess:
             part = gradient[self.engine.model.head] if layers == "head" else gradient
             yield part * float(len(probe.samples))
 
-    def _class_samples(self, clients: Clients, request: Request) -> dict[int, np.ndarray]:
-        """Draw the images of each class that the server asked of each client; runs of one seed share the draw."""
-        if request.samples is None:
-            raise ValueError("a request for class gradients must say how many samples it wants")
-        seed, frame, number = clients.settings.seed, request.frame, request.round
-        key = (clients.plan, seed, frame, number, request.clients, request.samples.tobytes())
-        held, wanted = clients.plan.frames[frame].held, request.samples
 
-        def draw() -> dict[int, np.ndarray]:
-            found: dict[int, list[np.ndarray]] = {}
-            for client in request.clients:
-                rng = keyed_rng(seed, "estimates", frame=frame, round=number, client=client + 1)
-                labels = self.labels[held[client]]
-                for c in np.flatnonzero(wanted[client]):
-                    mine = held[client][labels == c]
-                    # Asked by a noisy mix, a client may hold fewer: then it takes what it has.
-                    most = min(int(wanted[client, c]), len(mine))
-                    if most:
-                        found.setdefault(int(c), []).append(rng.choice(mine, most, replace=False))
-            return {c: np.concatenate(found[c]) for c in sorted(found)}
-
-        return self._once(key, draw)
+def _histograms(clients: Clients, request: Request, client: int) -> Report:
+    """Return the part of a client's report that says what it holds and trains on."""
+    counts = clients.plan.frames[request.frame].counts[client]
+    if clients.settings.privacy.epsilon > 0:  # no true histogram leaves the client
+        told = clients.told_mix(request.frame, client)
+        return Report(num_samples=int(counts.sum()), released_mix=told)
+    training = clients.settings.training
+    trained_on = clients.world.batch_counts(clients.plan, request.frame, request.round, client, training)
+    return Report(data_counts=counts, batch_counts=trained_on)
 
 
 def _measured(

@@ -1,5 +1,6 @@
 """One run: what the laboratory advances, and the checkpoint keeps."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from fedteddi.errors import DivergedError, InputError
 from fedteddi.learning.local_training import LOCAL_TRAINING
 from fedteddi.learning.local_training.laws import refuse_broken
 from fedteddi.learning.models import MODELS
-from fedteddi.protocol.server import ServerState
+from fedteddi.protocol.record import RoundRecord
+from fedteddi.protocol.state import ServerState
 from fedteddi.registry import source_checksums
 from fedteddi.results.folder import Failure, RunFolder
 from fedteddi.scenario.plan import Plan
@@ -35,12 +37,12 @@ class Run:
     plan: Plan
     state: ServerState
     clients: Clients
-    world: Environment
+    environment: Environment
     folder: RunFolder | None = None
     best_weights: Tensor | None = None
     best_aggregation: State = None  # what the aggregation rule remembered then
     best_loss: float = float("inf")
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[RoundRecord] = field(default_factory=list)
     finished: bool = False
     failure: Failure | None = None
 
@@ -86,6 +88,25 @@ class Run:
         """Refuse to go on with a run that has failed."""
         if self.failure is not None:
             raise InputError(f"{self.settings.name}, seed {self.settings.seed}: {self.failure.cause}")
+
+    def keep(self, record: RoundRecord, timing: dict[str, Any]) -> None:
+        """Add a round to the record, and to the folder if there is one."""
+        if not math.isfinite(record.loss or 0.0):  # large weights can be finite while their loss is not
+            raise DivergedError(
+                f"training diverged in frame {record.frame}, round {record.round} (its loss is not finite):"
+                f" lower training.learning_rate={self.settings.training.learning_rate:g}",
+                record.frame,
+                record.round,
+            )
+        self.records.append(record)
+        if self.folder is not None:
+            self.folder.append(record, timing)
+
+    def keep_if_best(self, loss: float) -> None:
+        """Keep the current model if its loss is the lowest of the frame: it starts the next one."""
+        if loss < self.best_loss:
+            self.best_loss, self.best_weights = loss, self.state.weights.clone()
+            self.best_aggregation = self.state.aggregation
 
     @property
     def last_frame(self) -> int:

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from fedteddi.randomness import keyed_rng
+from fedteddi.randomness import RoundDraws, keyed_rng
 from fedteddi.scenario.traces import read_trace, traced
 from fedteddi.settings import RadioSettings
 from fedteddi.wireless.cell import positions_of
@@ -26,9 +25,17 @@ class Environment:
     where_m: np.ndarray  # [N, 2]
     channel: Channel
     compute_trace: dict[int, np.ndarray]
+    draws: RoundDraws  # of the seed: runs that share it share all of this, whatever their scheduler
 
     @classmethod
-    def make(cls, settings: RadioSettings, seed: int, clients: int, samples_per_round: int) -> "Environment":
+    def make(
+        cls,
+        settings: RadioSettings,
+        seed: int,
+        clients: int,
+        samples_per_round: int,
+        draws: RoundDraws | None = None,
+    ) -> "Environment":
         """Place the clients of this seed, make their channel and read the trace of their speed, if there is one."""
         return cls(
             settings,
@@ -37,6 +44,7 @@ class Environment:
             positions_of(seed, clients, settings.radius_m),
             make_channel(settings),
             read_trace(settings.compute_trace, clients) if settings.compute_trace else {},
+            draws or RoundDraws(),
         )
 
     def try_out(self, frames: Iterable[int]) -> None:
@@ -55,20 +63,32 @@ class Environment:
 
     def channel_gain(self, frame: int, round: int) -> np.ndarray:
         """|H_n|², [N]; read-only."""
-        return _in_round(self, frame, round)[0]
+        draws = Draws(self.seed, frame, round)
+        name = channel_name(self.settings)
+        return self.draws.once(
+            frame, round, (self, "gain"), lambda: checked_gains(self.channel, name, self.where_m, draws)
+        )
 
     def compute_s(self, frame: int, round: int) -> np.ndarray:
         """t_cp, [N]; read-only."""
-        return _in_round(self, frame, round)[1]
+        return self.draws.once(
+            frame, round, (self, "delay"), lambda: _read_only(self._compute_s(frame, round))
+        )
 
-    def needed_hz(self, gain: np.ndarray, compute_s: np.ndarray, model_bits: float) -> np.ndarray:
-        """B*, [n], of clients of these gains and computation times; read-only."""
-        given = (np.asarray(values, dtype=np.float64).tobytes() for values in (gain, compute_s))
-        return _needed_hz(self, *given, model_bits)
-
-    def _channel_gain(self, frame: int, round: int) -> np.ndarray:
-        draws = Draws(self.seed, frame, round)
-        return checked_gains(self.channel, channel_name(self.settings), self.where_m, draws)
+    def needed_hz(
+        self, frame: int, round: int, gain: np.ndarray, compute_s: np.ndarray, model_bits: float
+    ) -> np.ndarray:
+        """B*, [n], of clients with these gains and computation times in a round; read-only."""
+        gain, compute_s = np.asarray(gain, dtype=np.float64), np.asarray(compute_s, dtype=np.float64)
+        deadline_s = self.settings.deadline_s
+        return self.draws.once(
+            frame,
+            round,
+            (self, "needed", gain.tobytes(), compute_s.tobytes(), model_bits),
+            lambda: _read_only(
+                self.radio.needed_hz(gain, compute_s, deadline_s=deadline_s, model_bits=model_bits)
+            ),
+        )
 
     def _compute_s(self, frame: int, round: int) -> np.ndarray:
         if self.compute_trace:
@@ -80,23 +100,6 @@ class Environment:
             seconds_per_sample=self.settings.seconds_per_sample,
             samples_per_second=self.settings.samples_per_second,
         )
-
-
-# Runs of one seed and deadline share a world, and so all of this, whatever their scheduler.
-@lru_cache(maxsize=256)
-def _in_round(world: Environment, frame: int, round: int) -> tuple[np.ndarray, np.ndarray]:
-    return world._channel_gain(frame, round), _read_only(world._compute_s(frame, round))
-
-
-@lru_cache(maxsize=256)
-def _needed_hz(world: Environment, gain: bytes, compute_s: bytes, model_bits: float) -> np.ndarray:
-    needed = world.radio.needed_hz(
-        np.frombuffer(gain),
-        np.frombuffer(compute_s),
-        deadline_s=world.settings.deadline_s,
-        model_bits=model_bits,
-    )
-    return _read_only(needed)
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

@@ -8,9 +8,9 @@ import numpy as np
 
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.protocol.round_json.reports import Round
+from fedteddi.schedulers.objectives import HasObjective, checked_terms, has_objective
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.schedule import AnyScheduler, Schedule
-from fedteddi.schedulers.search.rule import SearchingRule
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.uplink import rate_from_signal, signal_hz
 
@@ -50,17 +50,17 @@ class Answer:
 
 
 def answer_round(round: Round, rule: AnyScheduler, schedule: Schedule, seed: int) -> Answer:
-    """Put together the facts about a schedule. Rules without a P3 of their own are judged by FedTeddi's."""
+    """Put together the facts about a schedule. Rules without an objective are evaluated by FedTeddi's."""
     view = round.view
-    judge = rule if isinstance(rule, SearchingRule) else FedTeddi()
+    evaluating: HasObjective = rule if has_objective(rule) else FedTeddi()
     return Answer(
         scheduler=rule.name,
         options=dataclasses.asdict(rule) if dataclasses.is_dataclass(rule) else {},
         seed=seed,
         schedule=schedule,
         finish_s=finish_s(view, schedule),
-        terms=judge.objective(view).terms(schedule.clients) if schedule.clients else None,
-        terms_called=judge.called,
+        terms=checked_terms(evaluating, view, schedule.clients) if schedule.clients else None,
+        terms_called=getattr(evaluating, "called", FedTeddi.called),
         infeasible=infeasible_reasons(view),
         warnings=warnings_about(round),
     )

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from fedteddi.errors import InputError
 from fedteddi.learning.datasets.dataset import Dataset
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure, check_shared, locked
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
@@ -59,12 +59,12 @@ class Account:
     frame: int
     round: int
     rounds_done: int
-    records: list[dict[str, Any]] = field(repr=False)
+    records: list[RoundRecord] = field(repr=False)
     finished: bool
     failure: Failure | None
 
     @classmethod
-    def of(cls, run: Run, records: list[dict[str, Any]]) -> "Account":
+    def of(cls, run: Run, records: list[RoundRecord]) -> "Account":
         """Give account of a run, with some of its records."""
         state = run.state
         return cls(state.frame, state.round, state.rounds_done, records, run.finished, run.failure)
@@ -173,7 +173,7 @@ def play_group(data: Dataset, group: Group, tell: Tell) -> list[Account]:
     return [Account.of(run, run.records) for run in runs.values()]
 
 
-def _last_records(run: Run) -> list[dict[str, Any]]:
+def _last_records(run: Run) -> list[RoundRecord]:
     """Return what tells how far a run is: its last round at which it was judged, and its last round."""
-    judged = [record for record in run.records[:-1] if "balanced" in record]
+    judged = [record for record in run.records[:-1] if record.is_evaluated]
     return [*judged[-1:], *run.records[-1:]]

@@ -1,0 +1,75 @@
+"""Asking for class gradients, and re-estimating L̂^(c) from them (docs/paper.md D7)."""
+
+import dataclasses
+from collections.abc import Generator
+
+import numpy as np
+
+from fedteddi.heterogeneity.estimates import estimate_class_norm
+from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
+from fedteddi.protocol.checks import Failures, Heard
+from fedteddi.protocol.environment import Environment
+from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
+from fedteddi.protocol.state import ServerState, ask, check_not_diverged
+from fedteddi.protocol.vectors import NotFiniteError, pooled_norms, sound_gradients
+from fedteddi.randomness import keyed_rng
+from fedteddi.settings import Settings
+
+# numpy draws from no more than this.
+MOST_TO_DRAW_FROM = 10**9 - 1
+
+
+def update_class_norm(
+    state: ServerState,
+    settings: Settings,
+    heard: Heard,
+    scheduled: list[int],
+    world: Environment,
+    failures: Failures,
+    size: int | None,
+    *,
+    first: bool = False,
+) -> Generator[Request, Answers, None]:
+    """Ask for class gradients at the current model and re-estimate L̂^(c) (docs/paper.md D7)."""
+    estimates, bound = settings.estimates, settings.server.max_sample_share
+    number = 0 if first else state.round  # the frame's start has draws of its own
+    wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
+    believed = bounded_class_counts(heard.class_counts, heard.num_samples, bound).astype(np.int64)
+    most = estimates.class_gradient_samples
+    rng = keyed_rng(world.seed, "estimates", frame=state.frame, round=number)
+    wanted[list(heard.clients)] = world.draws.once(
+        state.frame,
+        number,
+        ("spread", believed.shape, believed.tobytes(), most),
+        lambda: spread_over_clients(believed, most, rng),
+    )
+    answers = yield dataclasses.replace(
+        ask("class_gradients", state, heard.clients), round=number, samples=wanted
+    )
+    parts, refused = sound_gradients(answers, heard.clients, wanted, state.weights, size)
+    norms, drawn = pooled_norms(parts, len(state.class_norm), refused)
+    failures.note(answers.failed, refused, about="class gradients: ")
+    if ALL_CLIENTS in refused.not_finite:  # it speaks for all of them
+        raise NotFiniteError
+    check_not_diverged(state, refused, anybody=bool(parts))
+    if not parts:
+        return
+    state.class_norm = estimate_class_norm(
+        norms[:, None],  # a gradient's norm stands for it: both estimates use nothing else
+        drawn > 0,
+        state.class_norm,
+        batch_mix=heard.batch_mix,
+        num_samples=bounded_counts(heard.num_samples, bound),
+        scheduled=np.searchsorted(heard.clients, scheduled),
+        kind=estimates.class_norm,
+    )
+
+
+def spread_over_clients(counts: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw up to `samples` images of each class from the union of all clients' data: how many from whom, [n, C]."""
+    wanted = np.zeros_like(counts)
+    for c in range(counts.shape[1]):
+        held = counts[:, c]
+        held = held // (int(held.sum()) // MOST_TO_DRAW_FROM + 1)  # the same shares, nearly
+        wanted[:, c] = rng.multivariate_hypergeometric(held, min(samples, int(held.sum())))
+    return wanted

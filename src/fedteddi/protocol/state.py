@@ -1,0 +1,77 @@
+"""What the server carries from round to round, what it asks with it, and what a round came to."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedteddi.aggregation import State, Vector
+from fedteddi.heterogeneity.objective import ObjectiveTerms
+from fedteddi.protocol.checks import Refused
+from fedteddi.protocol.messages import Kind, Request
+from fedteddi.protocol.vectors import NotFiniteError
+from fedteddi.schedulers.schedule import Schedule
+
+
+@dataclass(kw_only=True)
+class ServerState:
+    """What the server carries from round to round."""
+
+    weights: Vector
+    class_norm: np.ndarray  # L̂, [C]
+    classes_seen: np.ndarray  # [C]
+    times_scheduled: np.ndarray  # in this frame, [N]
+    previous_mix: dict[int, np.ndarray] = field(default_factory=dict)  # of the frame before, by client
+    current_mix: dict[int, np.ndarray] = field(default_factory=dict)
+    frame: int = 0
+    round: int = 0  # rounds done in this frame
+    rounds_done: int = 0  # in all frames: the learning rate never resets
+    aggregation: State = None  # what the aggregation rule remembers; None: nothing yet
+    # Who sent numbers that are not finite since the model last changed, in phases without one sound answer.
+    not_finite: frozenset[int] = frozenset()
+    scheduler_state: State = None  # what a rule with memory carries from round to round
+
+    def enter_frame(self, frame: int) -> None:
+        """New data has arrived: what was current is now the past."""
+        self.frame, self.round = frame, 0
+        self.previous_mix, self.current_mix = self.current_mix, {}
+        self.times_scheduled = np.zeros_like(self.times_scheduled)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundFacts:
+    """What happened in one round, for the record."""
+
+    frame: int
+    round: int
+    reported: tuple[int, ...]
+    failures: dict[int, str]
+    schedule: Schedule  # its trace only where `evaluation.trace` asks for it
+    gradient_std: float | None
+    class_norm: tuple[float, ...] | None
+    terms: ObjectiveTerms | None
+    finish_s: tuple[float, ...]
+    compute_s: tuple[float, ...]  # of the scheduled
+    all_compute_s: float  # of all who reported, added up
+    round_s: float
+    epsilon_spent: float | None  # of each client at most, up to this frame; None: nothing is hidden
+
+
+def check_not_diverged(state: ServerState, refused: Refused, *, anybody: bool) -> None:
+    """Tell a run that diverged from one broken client (docs/metrics.md).
+
+    It has diverged when two clients say so by their numbers and nobody has sent a sound answer meanwhile; where there
+    is only one client, that one.
+    """
+    if anybody or not refused.not_finite:
+        return
+    state.not_finite = state.not_finite | refused.not_finite
+    if len(state.not_finite) >= min(2, len(state.times_scheduled)):
+        raise NotFiniteError
+
+
+def ask(kind: Kind, state: ServerState, clients: tuple[int, ...], **more: Any) -> Request:
+    """Make a request about the current model."""
+    return Request(
+        kind=kind, frame=state.frame, round=state.round, weights=state.weights, clients=clients, **more
+    )

@@ -1,0 +1,72 @@
+"""Evaluating models: test accuracy (docs/paper.md D11), the loss F_l, and the best model of a frame."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedteddi.errors import InputError
+from fedteddi.heterogeneity.mixes import pooled_mix
+from fedteddi.learning.jobs import Candidate, Engine, Probe
+from fedteddi.protocol.record import RoundRecord
+from fedteddi.randomness import keyed_rng
+from fedteddi.run import Run
+
+
+def evaluate(engine: Engine, played: list[tuple[Run, RoundRecord]]) -> list[tuple[Run, RoundRecord]]:
+    """Add test accuracy and, where the next frame needs it, F_l to the records that are due.
+
+    Each run keeps the model whose F_l is the lowest of its frame.
+    """
+    due = [(index, run) for index, (run, record) in enumerate(played) if _is_due(run, record)]
+    if not due:
+        return played
+    found: dict[int, dict[str, Any]] = {index: {} for index in range(len(played))}
+    accuracies = engine.class_accuracy(
+        [Candidate(run.state.weights, run.clients.outputs(run.state.frame)) for _, run in due]
+    )
+    for (index, run), accuracy in zip(due, accuracies, strict=True):
+        found[index] = _accuracy(run, accuracy)
+    probed = [(index, run) for index, run in due if _needs_loss(run)]
+    losses = engine.losses(
+        [
+            Probe(run.state.weights, loss_samples(run), outputs=run.clients.outputs(run.state.frame))
+            for _, run in probed
+        ]
+    )
+    for (index, run), loss in zip(probed, losses, strict=True):
+        found[index]["loss"] = loss
+        run.keep_if_best(loss)
+    return [(run, replace(record, **found[index])) for index, (run, record) in enumerate(played)]
+
+
+def _is_due(run: Run, record: RoundRecord) -> bool:
+    last = record.round == run.settings.rounds[record.frame]
+    return last or record.round % run.settings.evaluation.every == 0
+
+
+def _accuracy(run: Run, accuracy: np.ndarray) -> dict[str, Any]:
+    frame = run.state.frame
+    counts = run.plan.frames[frame].counts
+    mix = pooled_mix(counts.sum(axis=1), counts / counts.sum(axis=1, keepdims=True))
+    seen = run.plan.classes_seen(frame) & np.isfinite(accuracy)
+    if not seen.any():
+        raise InputError(
+            f"no class seen up to frame {frame} has test images: there is nothing to evaluate on"
+        )
+    return {
+        "class_accuracy": [None if np.isnan(a) else float(a) for a in accuracy],
+        "balanced": float(accuracy[seen].mean()),
+        "global_": float(accuracy[seen] @ mix[seen] / mix[seen].sum()),
+    }
+
+
+def _needs_loss(run: Run) -> bool:
+    return run.state.frame < run.last_frame or run.settings.evaluation.loss_in_last_frame
+
+
+def loss_samples(run: Run) -> np.ndarray:
+    """Return the fixed random part of the current local data on which F_l is estimated."""
+    pooled = np.concatenate(run.plan.frames[run.state.frame].held)
+    rng = keyed_rng(run.settings.seed, "estimates", frame=run.state.frame, step=1)
+    return rng.permutation(pooled)[: run.settings.evaluation.loss_samples]

@@ -1,0 +1,58 @@
+"""Many runs in lock-step: each plays one round, and what they ask at the same time is answered together."""
+
+from collections.abc import Generator
+
+from fedteddi.errors import DivergedError
+from fedteddi.learning.flat import FlatModel
+from fedteddi.protocol.messages import Answers, Request
+from fedteddi.protocol.server import server_round
+from fedteddi.protocol.state import RoundFacts
+from fedteddi.run import Run
+from fedteddi.runtimes.in_process import Exchange
+from fedteddi.schedulers.rules.fedteddi import FedTeddi
+
+P3 = FedTeddi()  # evaluates the sets of rules without an objective of their own
+Round = Generator[Request, Answers, RoundFacts]
+Outcome = RoundFacts | DivergedError
+
+
+def play_rounds(runs: list[Run], runtime: Exchange, model: FlatModel) -> list[Outcome]:
+    """Play one round of every run; one that diverges does not keep the others from going on."""
+    for world in {run.clients.world for run in runs}:
+        world.begin((run.state.frame, run.state.round + 1) for run in runs if run.clients.world is world)
+    rounds = [_round(run, model) for run in runs]
+    outcomes: dict[int, Outcome] = {}
+    try:
+        asking = {index: next(one) for index, one in enumerate(rounds)}
+        while asking:
+            answers = runtime.exchange([(runs[index].clients, request) for index, request in asking.items()])
+            answered = dict(zip(asking, answers, strict=True))
+            asking = {}
+            for index, answer in answered.items():
+                found = _send(rounds[index], answer)
+                if isinstance(found, Request):
+                    asking[index] = found
+                else:
+                    outcomes[index] = found
+    finally:  # a round that did not come to its end puts its run's state back
+        for one in rounds:
+            one.close()
+    return [outcomes[index] for index in range(len(runs))]
+
+
+def _round(run: Run, model: FlatModel) -> Round:
+    head_size = model.head.stop - model.head.start
+    return server_round(
+        run.state, run.settings, run.rule, run.aggregation, run.environment, model.bits, head_size, P3
+    )
+
+
+def _send(one: Round, answer: Answers) -> Request | Outcome:
+    """Return what a round asks next, or how it ended."""
+    try:
+        return one.send(answer)
+    except StopIteration as stop:
+        facts: RoundFacts = stop.value
+        return facts
+    except DivergedError as error:
+        return error
