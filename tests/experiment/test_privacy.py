@@ -9,12 +9,10 @@ import pytest
 
 from fedteddi import InputError, Settings, compare, simulate
 from fedteddi.protocol.messages import Answers, Report
-from fedteddi.simulation.seed_world import SeedWorld
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.schedulers.view import RoundView
-from fedteddi.simulation.clients import draw_batches, release_mix
 from fedteddi.simulation.in_process import InProcess
-from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.seed_world import SeedWorld
 from small_world import tiny_data, tiny_settings
 
 

@@ -15,12 +15,12 @@ import pytest
 import torch
 
 from fedteddi import InputError, compare, read_study, simulate
-from fedteddi.simulation.evaluator import loss_samples
 from fedteddi.experiment import Progress, run_name, variant
 from fedteddi.results.folder import RunFolder, locked
 from fedteddi.results.report import make_tables
 from fedteddi.settings import Settings, write_settings
 from fedteddi.simulation.checkpoint import load_checkpoint, save_checkpoint
+from fedteddi.simulation.evaluator import loss_samples
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.pretrained import Pretraining
 from fedteddi.simulation.run import Run

@@ -17,9 +17,9 @@ from fedteddi.flower.client import PARKED
 from fedteddi.flower.device import Device, Holding, own_holding, read_secret, scenario_holding
 from fedteddi.flower.records import refused, settings_of
 from fedteddi.flower.server import FlowerFleet
-from fedteddi.simulation.seed_world import SeedWorld
 from fedteddi.settings import write_settings
 from fedteddi.simulation.clients import Clients
+from fedteddi.simulation.seed_world import SeedWorld
 from small_world import tiny_data, tiny_settings
 
 Break = Callable[[int, str], Any]

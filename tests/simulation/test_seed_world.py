@@ -5,8 +5,8 @@ import weakref
 
 import numpy as np
 
-from fedteddi.laboratory import Laboratory
 from fedteddi.randomness import RoundDraws
+from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.seed_world import SeedWorld
 from small_world import tiny_data, tiny_settings
 

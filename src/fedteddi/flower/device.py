@@ -17,14 +17,12 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.protocol.messages import ALL_CLIENTS, ClassGradients, Report, Request
-from fedteddi.runtimes.clients import Clients
-from fedteddi.runtimes.in_process import InProcess
-from fedteddi.simulation.seed_world import SeedWorld
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Frame, Plan
 from fedteddi.settings import Settings
 from fedteddi.simulation.clients import Clients
 from fedteddi.simulation.in_process import InProcess
+from fedteddi.simulation.seed_world import SeedWorld
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ import numpy as np
 from fedteddi.heterogeneity.estimates import estimate_class_norm
 from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
 from fedteddi.protocol.checks import Failures, Heard
-from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
 from fedteddi.protocol.state import ServerState, ask, check_not_diverged
 from fedteddi.protocol.vectors import NotFiniteError, pooled_norms, sound_gradients
 from fedteddi.randomness import keyed_rng
 from fedteddi.settings import Settings
+from fedteddi.wireless.environment import Environment
 
 # numpy draws from no more than this.
 MOST_TO_DRAW_FROM = 10**9 - 1

@@ -10,11 +10,10 @@ from fedteddi.errors import DivergedError, InputError
 from fedteddi.heterogeneity.estimates import pooled_gradient_std
 from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.sharing import bounded_counts
-from fedteddi.protocol.answer import finish_s
 from fedteddi.protocol.checks import Failures, Heard, heard_reports
 from fedteddi.protocol.class_norms import update_class_norm
-from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Answers, Request
+from fedteddi.protocol.round_json.answer import finish_s
 from fedteddi.protocol.state import RoundFacts, ServerState, ask, check_not_diverged
 from fedteddi.protocol.vectors import (
     NotFiniteError,

@@ -9,9 +9,9 @@ from fedteddi.heterogeneity.mixes import class_mix
 from fedteddi.learning.engine import Probe, Trained, TrainJob
 from fedteddi.learning.local_training import SGD, LocalTraining, make_local_training
 from fedteddi.protocol.messages import Request
-from fedteddi.simulation.seed_world import Batches, SeedWorld
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
+from fedteddi.simulation.seed_world import Batches, SeedWorld
 
 
 @dataclass(eq=False)

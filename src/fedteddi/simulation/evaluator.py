@@ -7,10 +7,10 @@ import numpy as np
 
 from fedteddi.errors import InputError
 from fedteddi.heterogeneity.mixes import pooled_mix
-from fedteddi.learning.jobs import Candidate, Engine, Probe
+from fedteddi.learning.engine import Candidate, Engine, Probe
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.randomness import keyed_rng
-from fedteddi.run import Run
+from fedteddi.simulation.run import Run
 
 
 def evaluate(engine: Engine, played: list[tuple[Run, RoundRecord]]) -> list[tuple[Run, RoundRecord]]:

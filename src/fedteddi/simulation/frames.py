@@ -3,9 +3,9 @@
 import torch
 
 from fedteddi.errors import DivergedError
-from fedteddi.pretrained import OnPretraining, Pretrained
-from fedteddi.run import Run
-from fedteddi.runtimes.in_process import Exchange
+from fedteddi.simulation.in_process import Exchange
+from fedteddi.simulation.pretrained import OnPretraining, Pretrained
+from fedteddi.simulation.run import Run
 
 
 def is_entered(run: Run) -> bool:

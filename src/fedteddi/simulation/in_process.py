@@ -14,7 +14,7 @@ from torch import Tensor
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.engine import Engine, Probe
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
-from fedteddi.runtimes.clients import Clients
+from fedteddi.simulation.clients import Clients
 
 GRADIENTS_AT_ONCE = 64  # held where only norms are wanted; a large model's gradient takes tens of megabytes
 MEASURED = frozenset({"gradient_std", "loss", "update_norm"})  # what a report says only where a rule needs it

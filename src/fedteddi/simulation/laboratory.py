@@ -6,24 +6,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedteddi import evaluator, frames
 from fedteddi.errors import DivergedError, InputError
-from fedteddi.learning.data import Dataset, load_dataset
+from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.learning.devices import make_engine
-from fedteddi.learning.engine import Candidate, Probe
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.protocol.state import ServerState
-from fedteddi.simulation.lockstep import play_rounds
-from fedteddi.simulation.seed_world import SeedWorld
 from fedteddi.settings import Settings
+from fedteddi.simulation import evaluator, frames
 from fedteddi.simulation.clients import Clients
 from fedteddi.simulation.in_process import Exchange, InProcess
+from fedteddi.simulation.lockstep import play_rounds
 from fedteddi.simulation.pretrained import OnPretraining, Pretrained
 from fedteddi.simulation.run import Run
-from fedteddi.wireless.environment import Environment
+from fedteddi.simulation.seed_world import SeedWorld
 
 
 class Laboratory:

@@ -7,9 +7,9 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.server import server_round
 from fedteddi.protocol.state import RoundFacts
-from fedteddi.run import Run
-from fedteddi.runtimes.in_process import Exchange
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
+from fedteddi.simulation.in_process import Exchange
+from fedteddi.simulation.run import Run
 
 P3 = FedTeddi()  # evaluates the sets of rules without an objective of their own
 Round = Generator[Request, Answers, RoundFacts]

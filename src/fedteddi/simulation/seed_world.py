@@ -6,14 +6,14 @@ import numpy as np
 
 from fedteddi.heterogeneity.privacy import noisy_mix
 from fedteddi.learning.augmentation import draw_views
-from fedteddi.learning.data import Dataset
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.dropout import draw_keys
-from fedteddi.protocol.environment import Environment
 from fedteddi.protocol.messages import Request
 from fedteddi.randomness import RoundDraws, keyed_rng
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings, TrainingSettings
+from fedteddi.wireless.environment import Environment
 
 # The samples of τ steps, [τ, b], the views of their images, and dropout's keys.
 Batches = tuple[np.ndarray, np.ndarray | None, np.ndarray]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import first_difference
 from fedteddi.results.reading import read_study, without_variant
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
@@ -94,7 +95,7 @@ def from_folders(
         paths = [folder] if single else sorted(file.parent for file in folder.glob("*/settings.toml"))
         for path, run in zip(paths, read_study(folder).runs, strict=True):
             if run.finished:
-                records = tuple(_short(record) for record in run.records)
+                records = tuple(RoundRecord.from_json(short(record)) for record in run.records)
                 found.append(Summarised(replace(run, records=records), *_machine(path), level))
             elif run.failure is not None:
                 found.append(Summarised(replace(run, records=()), {}, 0.0, level))
@@ -153,7 +154,7 @@ def ordered(rules: Iterable[str], study: Study) -> Study:
     return Study(tuple(sorted((run for run in study.runs if run.finished), key=position)))
 
 
-def _short(record: dict[str, Any]) -> dict[str, Any]:
+def short(record: Mapping[str, Any]) -> dict[str, Any]:
     """Keep what tables and figures need of a round."""
     short = {key: record[key] for key in EXACT if key in record}
     short |= {key: _rounded(record[key]) for key in ROUNDED if record.get(key) is not None}

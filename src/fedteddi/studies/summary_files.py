@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure, write_atomically
 from fedteddi.results.runs import ACCURACIES, RunRecord
 from fedteddi.settings import Settings, parse_settings
 from fedteddi.studies.study import BASELINE
-from fedteddi.studies.summaries import VARIANT, Key, Summaries, Summarised, shared_settings
+from fedteddi.studies.summaries import VARIANT, Key, Summaries, Summarised, shared_settings, short
 
 FORMAT = "fedteddi-summary-1"
 ENDING = ".jsonl.gz"
@@ -84,7 +85,7 @@ def _lines(name: str, every: tuple[Summarised, ...]) -> list[dict[str, Any]]:
     ]
     for one in finished:
         about = {"machine": machines.index(one.machine), "minutes": one.minutes}
-        lines += [{"run": _variant(one.run.settings)} | about, *one.run.records]
+        lines += [{"run": _variant(one.run.settings)} | about, *map(short, one.run.records)]
     for one in every:
         if one.run.failure is not None:
             lines.append({"failed": _variant(one.run.settings)} | asdict(one.run.failure))
@@ -118,7 +119,8 @@ def _run(head: dict[str, Any], lines: list[dict[str, Any]], level: str) -> Summa
     variant = about["failed" if "failed" in about else "run"]
     radio = head["settings"]["radio"] | variant["radio"]
     settings = parse_settings(head["settings"] | variant | {"radio": radio})
-    counts, records = np.array(head["counts"][str(settings.seed)]), tuple(lines[1:])
+    counts = np.array(head["counts"][str(settings.seed)])
+    records = () if "failed" in about else tuple(map(RoundRecord.from_json, lines[1:]))
     if "failed" in about:
         failure = Failure(about["frame"], about["round"], about["cause"])
         return Summarised(RunRecord(settings, counts, records, False, failure), {}, 0.0, level)
