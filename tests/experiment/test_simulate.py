@@ -105,7 +105,7 @@ def test_records_say_what_happened() -> None:
     judged = [(r["frame"], r["round"]) for r in run.records if "balanced" in r]
     assert judged == [(0, 0), (0, 2), (1, 0), (1, 2), (1, 4), (1, 5), (2, 0), (2, 2), (2, 4)]
     for record in run.records:
-        json.dumps(record, allow_nan=False)
+        json.dumps(record.as_json(), allow_nan=False)
         if "balanced" in record:
             seen = run.plan.classes_seen(record["frame"])
             accuracy = np.array(record["class_accuracy"])
