@@ -37,6 +37,8 @@ class {name}:
         self.random = make_scheduler("random")
     def select(self, view, rng):
         marker = Path({marker!r})
+        if view.model_bits == 1e6:  # a made round of the trial before a run: not yet
+            return self.random.select(view, rng)
         if (view.round == 3 and view.frame == 1 and not marker.exists()) or {always}:
             marker.write_text(str(os.getpid()))
             os.kill(os.getpid(), signal.SIGKILL)
