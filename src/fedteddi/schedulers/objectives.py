@@ -39,5 +39,5 @@ def checked_terms(rule: HasObjective, view: RoundView, clients: Sequence[int]) -
         raise InputError(f"objective of {name} {fault_in_words(rule, error)}") from error
     raise InputError(
         f"objective of {name} returned {type(objective).__name__}:"
-        " it must return a fedteddi.heterogeneity.objective.Objective"
+        " it must return a fedteddi.Objective"
     )
