@@ -142,7 +142,9 @@ class PrivacySettings(Section):
     @model_validator(mode="after")
     def _noise_of_a_size(self) -> "PrivacySettings":
         if 0 < self.epsilon < 1e-6:
-            raise ValueError(f"epsilon={self.epsilon:g} is nothing but noise: give 0 (off) or at least 1e-6")
+            raise ValueError(
+                f"epsilon={self.epsilon:g} is too small to be useful: use 0 (off) or at least 1e-6"
+            )
         return self
 
 

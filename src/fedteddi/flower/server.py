@@ -2,7 +2,7 @@
 
 Flower's own strategies choose clients before training; FedTeddi chooses after. So this asks in three steps: everyone
 trains and reports, the scheduled upload, everyone sends class gradients. Every step has a deadline on the wall, and
-whoever does not answer in time is left out of the round, with the cause.
+clients that time out are dropped from the round; the record says why.
 """
 
 import time

@@ -43,7 +43,7 @@ def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple
 
 
 def _shortcuts_hold(model: FlatModel, images: Tensor, labels: Tensor) -> bool:
-    """Compare ‖ḡ‖² with the plain gradient's, once per model: a module may use its weights behind its layers' backs."""
+    """Compare ‖ḡ‖² with the plain gradient's, once per model: a module may read a layer's weights directly."""
     found = SquaredNorms()
     with _measuring(model.module, found, len(labels)):
         inputs = images.detach().requires_grad_()

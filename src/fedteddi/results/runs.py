@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CURVE = ["scheduler", "deadline_s", "seed", "frame", "round", "balanced", "global", "old", "new"]
 ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
-# Bounds, not rivals: all clients upload without limits; all data in one place (docs/metrics.md).
+# Bounds, not baselines: all clients upload without limits; all data in one place (docs/metrics.md).
 REFERENCES = ("everyone", "centralised")
 
 
@@ -158,8 +158,8 @@ class Study:
     @property
     def deadlines_s(self) -> list[float]:
         """The deadlines in it; those of reference bounds only where there is nothing else."""
-        rivals = [run for run in self.runs if run.scheduler not in REFERENCES]
-        return sorted({run.settings.radio.deadline_s for run in rivals or self.runs})
+        limited = [run for run in self.runs if run.scheduler not in REFERENCES]
+        return sorted({run.settings.radio.deadline_s for run in limited or self.runs})
 
     @property
     def frames(self) -> list[int]:
@@ -271,7 +271,7 @@ class Study:
         if not any(run.finished for run in self.runs):
             if not self.unfinished:
                 cause = next(iter(self.failures.values())).cause
-                raise InputError(f"every run failed, the first one so: {cause}")
+                raise InputError(f"all runs failed; first error: {cause}")
             raise InputError("no run has come to its end yet: finish one with --resume")
 
     def _played(self, frame: int | None) -> int:

@@ -24,7 +24,7 @@ def has_objective(rule: object) -> TypeGuard[HasObjective]:
 
 
 def checked_terms(rule: HasObjective, view: RoundView, clients: Sequence[int]) -> ObjectiveTerms:
-    """Evaluate a set by a rule's objective; a foreign one may raise or answer nonsense: one sentence."""
+    """Evaluate a set by a rule's objective; a foreign one may raise or answer something invalid: one sentence."""
     name = getattr(rule, "name", type(rule).__name__)
     try:
         objective = rule.objective(view)
@@ -38,6 +38,5 @@ def checked_terms(rule: HasObjective, view: RoundView, clients: Sequence[int]) -
     except (Exception, SystemExit) as error:
         raise InputError(f"objective of {name} {fault_in_words(rule, error)}") from error
     raise InputError(
-        f"objective of {name} returned {type(objective).__name__}:"
-        " it must return a fedteddi.Objective"
+        f"objective of {name} returned {type(objective).__name__}: it must return a fedteddi.Objective"
     )

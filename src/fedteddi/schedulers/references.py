@@ -109,4 +109,4 @@ AGE_OF_UPDATE = Reference(
 )
 BASELINE = Reference("the usual baseline")
 OURS = Reference("this project, docs/fedteddi-plus.md")
-IN_FEDTEDDI = Reference(f"rival in {FEDTEDDI.short}", FEDTEDDI.bibtex)
+IN_FEDTEDDI = Reference(f"baseline in {FEDTEDDI.short}", FEDTEDDI.bibtex)

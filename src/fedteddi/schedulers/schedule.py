@@ -1,4 +1,4 @@
-"""`Schedule`: who uploads and with how much bandwidth, and the story of how it came about."""
+"""`Schedule`: who uploads and with how much bandwidth, and the admission trace."""
 
 import inspect
 import math
@@ -167,7 +167,7 @@ def checked_first_state(rule: AnyScheduler, num_clients: int) -> State:
 def checked_choice(
     rule: AnyScheduler, view: RoundView, rng: np.random.Generator, state: State = None
 ) -> tuple[Schedule, State]:
-    """Ask a rule; a foreign one may raise or answer nonsense, and either becomes one sentence."""
+    """Ask a rule; a foreign one may raise or answer something invalid, and either becomes one sentence."""
     try:
         chosen, after = choice_of(rule, view, rng, state)
         faults = schedule_faults(view, chosen, limited=not unlimited(rule))

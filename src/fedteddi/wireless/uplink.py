@@ -64,7 +64,7 @@ def minimum_bandwidth_hz(
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         rate_bps_needed = bits / time_s  # R
         load = noise / (power * gain_) * (rate_bps_needed * LN2)  # Γ
-    # For no time left the literal formula gives nonsense, so test it first. A product that underflowed
+    # For no time left the literal formula gives a meaningless number, so test it first. A product that underflowed
     # (Γ = NaN or 0/0) is a channel too weak to be written down: infeasible too.
     feasible = (time_s > 0) & (load < 1)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

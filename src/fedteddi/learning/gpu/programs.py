@@ -102,9 +102,7 @@ class Programs:
                     f"this model cannot be batched over clients ({error}): use the CPU for it"
                 ) from None
         if not works:
-            raise InputError(
-                "this model answers otherwise when it is batched over clients: use the CPU for it"
-            )
+            raise InputError("the model's output changes when clients are batched: use the CPU for it")
         if not steady:
             raise InputError(
                 "this model draws random numbers of its own, which would depend on what runs beside it:"

@@ -1,4 +1,4 @@
-"""What the rules that search for a set share: an objective, a search, and the story of how the set came about."""
+"""What the rules that search for a set share: an objective, a search, and the admission trace."""
 
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -225,7 +225,7 @@ def _check_listening(address: str) -> None:
 def _on_loopback(ray: Any) -> Iterator[None]:
     """Let a Ray that is started in here listen on 127.0.0.1 only.
 
-    It asks nobody for a password, and on Linux it listens on all interfaces, whatever address it is given, unless
+    It has no authentication, and on Linux it listens on all interfaces, whatever address it is given, unless
     it believes that it cannot have other nodes.
     """
     constants = ray._private.ray_constants
