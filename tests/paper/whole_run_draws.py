@@ -75,7 +75,7 @@ def _next_frame(
     storage = settings.scenario.samples_per_client
     arriving: list[dict[int, int]] = [{} for _ in before]
     forgotten: list[set[int]] = [set() for _ in before]
-    for number, arbaseline in enumerate(settings.scenario.arrivals):
+    for number, arrival in enumerate(settings.scenario.arrivals):
         if arrival.frame == frame:
             for turn, client in enumerate(_receivers(settings.seed, arrival, number, len(before))):
                 c = arrival.classes[turn % len(arrival.classes)]
