@@ -485,7 +485,7 @@ def test_compare_reports_what_it_holds_and_what_lay_there_before(
     assert read == []
     done = cli(*words, "fedteddi", "--resume")
     assert read == ["random-d1-s0"]
-    assert "Frame 1: fedteddi against each rival" in done.out
+    assert "Frame 1: fedteddi against each baseline" in done.out
     page = Path("both/report/report.md").read_bytes()
     assert cli("report", "both").code == 0
     assert Path("both/report/report.md").read_bytes() == page
