@@ -21,7 +21,8 @@ from fedteddi.schedulers.search.refined import LONGEST_BAN, POOL_SIZE, ROUNDS, S
 INSTANCES = """
 Instances are rounds of the paper's CIFAR-10 study (`fedteddi.example_round`) at random times of the frame, with
 deadlines of 0.8, 1.0 and 1.2 s in turn. N = 30: optimum by mixed-integer programs (search = exact). N = 12: a random
-12 of the 30 clients share 8 MHz; optimum by enumerating all 4,095 sets, without any solver.
+12 of the 30 clients share 8 MHz; optimum by enumerating all 4,095 sets, without any solver. The greedy search stops at
+the first client that does not fit (docs/paper.md D1); the others search over sets.
 """
 
 SEARCHES = ("greedy", "refined")

@@ -124,4 +124,5 @@ def test_what_the_docs_import_from_fedteddi_is_public() -> None:
     )
     assert {"fill_band", "Reference", "make_scheduler"} <= set(named)
     groups = {"schedulers", "replays", "models", "datasets", "experiments"}
+    groups |= {"channels", "aggregations", "local_training"}
     assert [name for name in named if name not in fedteddi.__all__ and name not in groups] == []

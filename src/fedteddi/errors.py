@@ -70,15 +70,17 @@ def shown(value: object) -> str:
 
 
 @contextmanager
-def guarded(part: str) -> Iterator[None]:
-    """Turn whatever foreign code raises, sys.exit included, into one sentence about this part."""
+def guarded(part: str, kind: str) -> Iterator[None]:
+    """Turn whatever foreign code raises, sys.exit included, into one sentence about this part of a kind."""
     try:
         yield
     except InputError:
         raise
     except (Exception, SystemExit) as error:
+        did = f"called sys.exit({error.code})" if isinstance(error, SystemExit) else ""
         raise InputError(
-            f"{part} raised {type(error).__name__}: {error}{fault_place(error)}; try 'fedteddi check' on it"
+            f"{part} {did or f'raised {type(error).__name__}: {error}'}{fault_place(error)};"
+            f" try 'fedteddi check --kind {kind}' on it"
         ) from error
 
 

@@ -394,7 +394,7 @@ def test_a_rule_of_ones_own_and_one_with_memory(own: Path) -> None:
         ("{own}:Absent", "mine.py has no 'Absent'"),
         ("{own}:function", "mine.py:function is not an aggregation: it must be a class with aggregate(self, received)"),
         ("{own}:Raising", "mine.py:Raising raised KeyError: 'lost' (mine.py, line "),
-        ("{own}:Exiting", "mine.py:Exiting raised SystemExit: 4 (mine.py, line "),
+        ("{own}:Exiting", "mine.py:Exiting called sys.exit(4) (mine.py, line "),
         ("{own}:Numpy", "mine.py:Numpy returned ndarray, not Tensor: return a vector like received.model"),
         ("{own}:Short", "mine.py:Short returned shape (3,), not ("),
         ("{own}:Double", "mine.py:Double returned torch.float64, not torch.float32: return a vector like"),

@@ -713,3 +713,9 @@ def test_options_are_given_to_every_scheduler_that_has_them() -> None:
     }
     with pytest.raises(InputError, match="none of fedteddi-plus has an option 'on_no_fit'"):
         compare(schedulers=["fedteddi-plus"], options={"on_no_fit": "skip"}, data=tiny_data())
+
+
+def test_the_literal_sigma_wants_the_mean_variance() -> None:
+    settings = tiny_settings(scheduler_options={"sigma": "literal"}, estimates__gradient_std="std")
+    with pytest.raises(InputError, match="sigma='literal' wants the mean variance"):
+        simulate(settings, data=tiny_data())

@@ -182,6 +182,15 @@ def test_power_of_choice_draws_half_of_the_schedulable_but_at_least_15(clients: 
     assert_fits(counts, expected)
 
 
+def test_power_of_choice_may_keep_to_its_candidates() -> None:
+    """Room for all four, d = 2: without `further` nobody else is drawn, as in our first study."""
+    view = four_clients(loss=np.arange(4.0), total_hz=9.0)
+    rule = make_scheduler("power-of-choice", candidates=2, further=False)
+    assert {len(rule.select(view, np.random.default_rng(seed)).clients) for seed in range(20)} == {2}
+    with pytest.raises(InputError, match="further='no'"):
+        make_scheduler("power-of-choice", further="no")
+
+
 def test_power_of_choice_takes_a_number_or_half() -> None:
     for wrong in (0, 1.5, "all"):
         with pytest.raises(InputError, match="candidates="):

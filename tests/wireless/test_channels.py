@@ -175,10 +175,10 @@ def test_a_channel_of_ones_own(own: Path) -> None:
         ({"channel": "{own}:function"}, "mine.py:function is not a channel: it must be a class with gains"),
         ({"channel": "{own}:Unmakeable"}, "mine.py:Unmakeable could not be made: SystemExit: no"),
         ({"channel": "{own}:Raising"}, "mine.py:Raising raised KeyError: 'lost' (mine.py, line "),
-        ({"channel": "{own}:Exiting"}, "mine.py:Exiting raised SystemExit: 4 (mine.py, line "),
+        ({"channel": "{own}:Exiting"}, "mine.py:Exiting called sys.exit(4) (mine.py, line "),
         ({"channel": "{own}:Short"}, "mine.py:Short returned shape (1,), not (6,) in frame 0, round 1: return |H|²"),
         ({"channel": "{own}:Negative"}, "mine.py:Negative returned -0.2 for client 3 in frame 0, round 1"),
-        ({"channel": "{own}:Remembering"}, "mine.py:Remembering gave other gains when asked again (seed 0, frame 0"),
+        ({"channel": "{own}:Remembering"}, "mine.py:Remembering gave other gains after other rounds (seed 0, frame 0"),
         ({"channel": "{own}:Late"}, "mine.py:Late returned inf for client 0 in frame 2, round 1"),
     ],
 )  # fmt: skip
@@ -216,3 +216,26 @@ def test_settings_with_a_channel_survive_writing() -> None:
     )
     assert read_settings(write_settings(settings), "written") == settings
     assert make_channel(tiny_settings().radio) == Shadowing()
+
+
+def test_a_channel_that_fills_a_memory_while_it_is_tried_is_refused(tmp_path: Path) -> None:
+    """It builds on what it was asked before, and caches by round: asked once, it repeats itself in any order."""
+    (tmp_path / "mine.py").write_text(
+        """
+class Sticky:
+    def __init__(self):
+        self.known = {}
+
+    def gains(self, positions_m, draws):
+        key = draws.frame, draws.round
+        if key not in self.known:
+            before = self.known.get((draws.frame, draws.round - 1), 1.0)
+            self.known[key] = 0.5 * before + 1e-9 * draws.redrawn().random(len(positions_m))
+        return self.known[key]
+"""
+    )
+    settings = tiny_settings(radio__channel=f"{tmp_path}/mine.py:Sticky")
+    with pytest.raises(
+        InputError, match="keep no memory in the channel; try 'fedteddi check --kind channel'"
+    ):
+        simulate(settings, data=tiny_data())

@@ -133,11 +133,13 @@ def refuse_own_memory(rule: Aggregation, name: str, model: Vector) -> None:
         )
         for number in (1, 2, 3)
     ]
-    with guarded(f"server.aggregation={name}"):
+    with guarded(f"server.aggregation={name}", "aggregation"):
         faults = leaves_its_input(copy.deepcopy(rule), copy.deepcopy(game))
         faults += remembers_in_its_state(rule, game)
     if faults:
-        raise InputError(f"server.aggregation={name} {faults[0]}; try 'fedteddi check' on it")
+        raise InputError(
+            f"server.aggregation={name} {faults[0]}; try 'fedteddi check --kind aggregation' on it"
+        )
 
 
 def law_games(count: int, vector: Make = np.asarray) -> Iterator[Game]:

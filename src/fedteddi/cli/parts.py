@@ -68,7 +68,8 @@ def check_part(name: str, kind: str, options: dict[str, Any]) -> int:
     check_choice("--kind", kind, tuple(CHECKED))
     which, invariants, check = (load_object(where) for where in CHECKED[kind])
     part = make(which, name, **options)
+    vectors = (load_object("torch:tensor"),) if kind == "aggregation" else ()  # what a simulation has
     with stdout_to_stderr():
-        broken = check(part)
+        broken = check(part, *vectors)
     print_invariants(name, list(invariants), broken)
     return 1 if broken else 0

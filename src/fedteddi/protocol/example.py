@@ -23,7 +23,7 @@ def example_round(
 ) -> RoundView:
     """Return round k of frame 1 with the paper's clients, cell and delays.
 
-    What only training could tell is drawn from the ranges seen in training (docs/paper.md): σ in 26-30,
+    What only training could tell is drawn from ranges seen in training with the first reading: σ in 26-30,
     class norms in 2-11, and a loss and an update norm that grow with the share of new classes.
     """
     check_number("deadline_s", deadline_s, above=0)

@@ -59,13 +59,13 @@ def drop_not_finite(uploads: dict[int, Vector], refused: Refused) -> None:
 def aggregated(rule: Aggregation, name: str, received: Received, state: State) -> tuple[Vector, State]:
     """Return w_k and the rule's next state; whatever a foreign rule does wrong becomes one sentence."""
     label = f"server.aggregation={name}"
-    with guarded(label), np.errstate(invalid="ignore", over="ignore"):  # looked at afterwards
+    with guarded(label, "aggregation"), np.errstate(invalid="ignore", over="ignore"):  # looked at afterwards
         model, after = asked(rule, received, state)
     fault, remedy = model_fault(model, received.model), "return a vector like received.model"
     if not fault and (fault := state_fault(after, received.model)):
         fault, remedy = f"{fault} in its state", "use vectors, plain numbers, text, lists and dicts"
     if fault:
-        raise InputError(f"{label} returned {fault}: {remedy}; try 'fedteddi check' on it")
+        raise InputError(f"{label} returned {fault}: {remedy}; try 'fedteddi check --kind aggregation' on it")
     if not finite(model):
         raise NotFiniteError(
             "" if isinstance(rule, FedAvg) else f"{label} returned a model that is not finite"

@@ -51,6 +51,11 @@ class Run:
         self.rule = make_scheduler(settings.scheduler, **settings.scheduler_options)
         if settings.scheduler not in SCHEDULERS.built_in():
             refuse_own_memory(self.rule, settings.scheduler, clients, len(self.state.class_norm))
+        if getattr(self.rule, "sigma", "") == "literal" and settings.estimates.gradient_std == "std":
+            raise InputError(
+                "sigma='literal' wants the mean variance, which estimates.gradient_std='std' does not give:"
+                " use gradient_std='variance' with it"
+            )
         self.state.scheduler_state = checked_first_state(self.rule, clients)
         server = settings.server
         self.aggregation = make_aggregation(server.aggregation, **server.aggregation_options)

@@ -1,5 +1,6 @@
 """The world around the clients in one round: how well each is heard, how long each computes."""
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,12 +50,12 @@ class Environment:
 
     def try_out(self, frames: Iterable[int]) -> None:
         """Ask the channel for rounds of these frames, so that what is wrong with it is said before anything runs."""
-        name = channel_name(self.settings)
+        name, unasked = channel_name(self.settings), copy.deepcopy(self.channel)
         rounds = [(self.where_m, Draws(self.seed, frame, number)) for frame in frames for number in (1, 2, 3)]
         for where_m, draws in rounds:
             checked_gains(self.channel, name, where_m, draws)
         if name not in CHANNELS.built_in():
-            refuse_own_memory(self.channel, name, rounds)
+            refuse_own_memory(unasked, name, rounds)  # one that was asked may have filled its memory
 
     @property
     def radio(self) -> Radio:

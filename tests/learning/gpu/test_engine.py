@@ -96,6 +96,25 @@ def jobs_of(
     return found
 
 
+def test_what_fills_up_a_row_may_be_of_a_class_without_an_output() -> None:
+    """Rows are filled up with image 0, whose class 0 is closed here: its infinite loss must not count."""
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    one, many = OneByOne(model, data), Stacked(model, data, "cpu", compiled=False)
+    assert int(data.train_labels[0]) == 0
+    outputs = np.arange(5) != 0
+    probes = [Probe(model.weights, np.arange(60, 64 + 20 * turn), outputs=outputs) for turn in range(3)]
+    assert many.losses(probes) == pytest.approx(one.losses(probes), rel=1e-4)
+    job = replace(jobs_of(model, 3)[2], outputs=outputs)
+    job.samples[job.samples != NO_IMAGE] %= 240
+    job.samples[job.samples != NO_IMAGE] += 60
+    assert (job.samples == NO_IMAGE).any()
+    (mine,), (theirs,) = many.train([job]), one.train([job])
+    assert mine.mean_loss == pytest.approx(theirs.mean_loss, rel=1e-4)
+    for found, wanted in zip(many.gradients(probes), one.gradients(probes), strict=True):
+        assert (found - wanted).norm() <= 1e-3 * wanted.norm()
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     "name", ["small_world:tiny_model", "paper-cnn", "resnet18-gn8", "odd", "reaching", "frozen", "oblong"]

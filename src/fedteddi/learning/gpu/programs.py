@@ -195,7 +195,8 @@ class Programs:
         labels = self.train_labels[samples.flatten().clamp(min=0)]
         each = self.each_loss(params, images, labels, question.outputs, keys)
         there = samples != NO_IMAGE
-        return (each.view(samples.shape) * there).sum(dim=1) / there.sum(dim=1)
+        # Not a product: an image that fills up a row may be of a class without an output, and inf · 0 is NaN.
+        return torch.where(there, each.view(samples.shape), 0).sum(dim=1) / there.sum(dim=1)
 
     def loss_gradients(
         self, params: Params, question: Question, keys: Tensor | None = None

@@ -68,7 +68,10 @@ def check_local_training(rule: LocalTraining) -> dict[str, str]:
         try:
             faults = law(copy.deepcopy(rule), law_steps())
         except InputError as error:
-            name, faults = ANSWERS, [str(error)]
+            name, faults = (
+                ANSWERS,
+                [str(error).removeprefix(f"training.local_training={type(rule).__name__} ")],
+            )
         except (Exception, SystemExit) as error:
             name, faults = ANSWERS, [f"raised {type(error).__name__}: {error}{fault_place(error)}"]
         if faults:
@@ -79,7 +82,7 @@ def check_local_training(rule: LocalTraining) -> dict[str, str]:
 def refuse_broken(rule: LocalTraining, name: str) -> None:
     """Refuse a rule that breaks an invariant, before anything runs."""
     for fault in check_local_training(rule).values():
-        raise InputError(f"training.local_training={name}: {fault}")
+        raise InputError(f"training.local_training={name} {fault}")
 
 
 def law_steps() -> list[Step]:

@@ -28,7 +28,7 @@ class LocalTraining(Protocol):
 def checked_direction(rule: LocalTraining, gradient: Tensor, weights: Tensor, start: Tensor) -> Tensor:
     """Ask a rule for a direction; whatever it does wrong becomes one sentence."""
     name = type(rule).__name__
-    with guarded(f"training.local_training={name}"):
+    with guarded(f"training.local_training={name}", "local-training"):
         found = rule.direction(gradient, weights, start)
     if not isinstance(found, torch.Tensor) or found.shape != gradient.shape or found.dtype != gradient.dtype:
         told = (

@@ -34,9 +34,12 @@ class PowerOfChoice(AdmissionOptions):
     needs: ClassVar[frozenset[str]] = frozenset({"loss"})
 
     candidates: int | Literal["half"] = "half"  # d; "half" of the schedulable clients, at least 15
+    further: bool = True  # draw further candidates where all d fit
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.further, bool):
+            raise InputError(f"further={self.further!r}: give true or false")
         if isinstance(self.candidates, str):
             if self.candidates != "half":
                 raise InputError(f'candidates={self.candidates!r}: give a number from 1, or "half"')
@@ -51,6 +54,6 @@ class PowerOfChoice(AdmissionOptions):
         drawn = able[draw_order(view.num_samples[able], rng)]
         first, further = drawn[:count], drawn[count:]
         order = first[ranked(loss[first], rng)]
-        if view.needed_hz[first].sum() <= view.total_hz:
+        if self.further and view.needed_hz[first].sum() <= view.total_hz:
             order = np.concatenate([order, further])
         return fill_band(view, order, self)

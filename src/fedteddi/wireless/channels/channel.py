@@ -46,13 +46,13 @@ class Channel(Protocol):
 
 def checked_gains(channel: Channel, name: str, positions_m: np.ndarray, draws: Draws) -> np.ndarray:
     """Return the gains of a round, [N], read-only; whatever a model does wrong becomes one sentence."""
-    with guarded(f"radio.channel={name}"):
+    with guarded(f"radio.channel={name}", "channel"):
         found = channel.gains(positions_m, draws)
     fault = gain_fault(found, len(positions_m))
     if fault:
         raise InputError(
             f"radio.channel={name} returned {fault} in frame {draws.frame}, round {draws.round}:"
-            " return |H|² of every client, finite and at least 0; try 'fedteddi check' on it"
+            " return |H|² of every client, finite and at least 0; try 'fedteddi check --kind channel' on it"
         )
     view = np.asarray(found, dtype=np.float64).view()
     view.flags.writeable = False  # many runs look at the same values

@@ -70,9 +70,9 @@ def check_channel(
 
 def refuse_own_memory(channel: Channel, name: str, rounds: Rounds) -> None:
     """Refuse a channel that remembers the rounds before, or has chance of its own, before anything runs."""
-    faults = repeats_itself(copy.deepcopy(channel), rounds) + ignores_order(channel, rounds)
+    faults = ignores_order(channel, rounds) + repeats_itself(copy.deepcopy(channel), rounds)
     if faults:
-        raise InputError(f"radio.channel={name} {faults[0]}; try 'fedteddi check' on it")
+        raise InputError(f"radio.channel={name} {faults[0]}; try 'fedteddi check --kind channel' on it")
 
 
 def law_rounds(clients: Sequence[int], frames: Sequence[int]) -> Rounds:
