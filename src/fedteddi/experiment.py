@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fedteddi.errors import InputError, shown
+from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.registry import name_of, option_defaults
 from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
@@ -71,7 +71,10 @@ def compare(
     shared = shared_options(rules, options or {})
     for key in options or {}:
         if not any(key in given for given in shared.values()):
-            raise InputError(f"none of {', '.join(rules)} has an option {shown(key)}: leave it out")
+            names = {own for rule in rules if rule not in REFERENCES for own in _options_of(rule) or ()}
+            raise InputError(
+                f"none of {', '.join(rules)} has an option {shown(key)}{nearest_hint(key, names)}: leave it out"
+            )
     each: dict[str, Settings] = {}
     for one in (variant(base, rule, n, t, shared[rule]) for t in times for rule in rules for n in numbers):
         name = run_name(one)
@@ -130,11 +133,15 @@ def shared_options(schedulers: Sequence[str], options: Mapping[str, Any]) -> dic
     """Return which of the options each scheduler has."""
     shared: dict[str, dict[str, Any]] = {}
     for scheduler in schedulers:
-        bound = scheduler in REFERENCES or not options
-        rule = None if bound else find_scheduler(named_rule(scheduler).scheduler)
-        known = option_defaults(rule) if isinstance(rule, type) else {}
+        known = {} if scheduler in REFERENCES or not options else _options_of(scheduler)
         shared[scheduler] = {key: value for key, value in options.items() if known is None or key in known}
     return shared
+
+
+def _options_of(scheduler: str) -> dict[str, object] | None:
+    """Return a scheduler's options; None if it takes anything."""
+    rule = find_scheduler(named_rule(scheduler).scheduler)
+    return option_defaults(rule) if isinstance(rule, type) else {}
 
 
 def variant(

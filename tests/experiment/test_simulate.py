@@ -719,3 +719,8 @@ def test_the_literal_sigma_wants_the_mean_variance() -> None:
     settings = tiny_settings(scheduler_options={"sigma": "literal"}, estimates__gradient_std="std")
     with pytest.raises(InputError, match="sigma='literal' wants the mean variance"):
         simulate(settings, data=tiny_data())
+
+
+def test_a_misspelt_option_of_all_gets_a_hint() -> None:
+    with pytest.raises(InputError, match=r"none of random, everyone has an option 'on_nofit'.*'on_no_fit'"):
+        compare(schedulers=["random", "everyone"], options={"on_nofit": "skip"}, data=tiny_data())

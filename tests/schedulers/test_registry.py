@@ -133,3 +133,11 @@ def test_a_rule_that_cannot_be_read_is_refused(text: str) -> None:
 def test_an_option_given_twice_is_refused() -> None:
     with pytest.raises(InputError, match="gives an option twice"):
         named_rule("fedteddi[lambda0=1,lambda0=4]")
+
+
+def test_a_scheduler_that_takes_a_state_must_say_how_it_begins(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        'class Mine:\n    name = "mine"\n    def select(self, view, rng, state):\n        return None, state\n'
+    )
+    with pytest.raises(InputError, match=r"mine\.py:Mine: select takes a state.*add initial_state"):
+        make_scheduler(f"{tmp_path}/mine.py:Mine")

@@ -78,6 +78,14 @@ def _check(rule: Any, name: str) -> None:
         )
     if not isinstance(getattr(rule, "name", None), str):
         raise InputError(f'{name} has no name: add name = "my-rule" to the class')
+    try:
+        takes_state = "state" in inspect.signature(rule.select).parameters
+    except (TypeError, ValueError):  # not written in Python
+        takes_state = False
+    if takes_state and not callable(getattr(rule, "initial_state", None)):
+        raise InputError(
+            f"{name}: select takes a state, but nothing says what it is at first: add initial_state(self, num_clients)"
+        )
 
 
 SCHEDULERS = Kind(
