@@ -116,16 +116,16 @@ def time_left(lines: Sequence[tuple[float, int]], rounds_in_all: int) -> str:
 
 
 def _status(state: "Progress") -> str:
-    """Say where the first run is: its last round, the accuracy it was last judged by, scheduled new and old clients."""
+    """Say where the first run is: its last round, its last test accuracy, scheduled new and old clients."""
     run = state.runs[0]
     if not run.records:
         return run.settings.name
     last = run.records[-1]
     words = [f"{run.settings.name} frame {last.frame} round {last.round}"]
-    judged = next((r for r in reversed(run.records) if r.is_evaluated), None)
-    if judged is not None:
-        when = "" if judged is last else f" after round {judged.round}"
-        words.append(f"accuracy {judged.balanced:.3f} balanced, {judged.global_:.3f} global{when}")
+    evaluated = next((r for r in reversed(run.records) if r.is_evaluated), None)
+    if evaluated is not None:
+        when = "" if evaluated is last else f" after round {evaluated.round}"
+        words.append(f"accuracy {evaluated.balanced:.3f} balanced, {evaluated.global_:.3f} global{when}")
     if last.round:
         new = last.scheduled_new
         words.append(f"scheduled {new} new + {len(last.clients) - new} old")

@@ -65,10 +65,10 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
     for deadline_s, scheduler, runs in groups(study):
         row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler, "seeds": len(runs)}
         for accuracy in ACCURACIES:
-            judged = [[r.accuracy(accuracy) for r in run.evaluated(frame)] for run in runs]
-            row[f"final {accuracy}"] = spread([values[-1] for values in judged])
-            row[f"best {accuracy}"] = spread([max(values) for values in judged])
-            row[f"mean {accuracy}"] = spread([float(np.mean(values)) for values in judged])
+            curves = [[r.accuracy(accuracy) for r in run.evaluated(frame)] for run in runs]
+            row[f"final {accuracy}"] = spread([values[-1] for values in curves])
+            row[f"best {accuracy}"] = spread([max(values) for values in curves])
+            row[f"mean {accuracy}"] = spread([float(np.mean(values)) for values in curves])
         played = [[r for r in run.records if r.frame == frame and r.round] for run in runs]
         clients = _mean(len(r.clients) for own in played for r in own)
         new = _mean(r.scheduled_new for own in played for r in own)

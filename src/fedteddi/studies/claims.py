@@ -3,6 +3,7 @@
 A claim is a difference that should be above zero; comparison.py says when it is. Claims are read from TOML.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -46,11 +47,13 @@ class _Claim(Section):
         findings, rules = tuple(self._findings(found, accuracy)), (found.ours, *self._others(found))
         return Result(self._title(found), accuracy, self.paper, findings, rules, self._times(found))
 
+    @abstractmethod
     def _title(self, found: Outcomes) -> str:
-        raise NotImplementedError
+        """Say what is claimed."""
 
+    @abstractmethod
     def _findings(self, found: Outcomes, accuracy: str) -> Iterator[Finding]:
-        raise NotImplementedError
+        """Yield what was found, comparison by comparison."""
 
     def _others(self, found: Outcomes) -> tuple[str, ...]:
         return (self.than,) if isinstance(self.than, str) else tuple(self.than) or found.others

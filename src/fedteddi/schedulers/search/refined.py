@@ -27,7 +27,7 @@ STEP_ELEMENTS = 2**18
 # Among more candidates than this, only the most promising are exchanged, in rounds.
 POOL_SIZE = 128
 ROUNDS = 8
-TRIED_LEAVERS = 16  # whose places the candidates are judged for, each a pass over all of them
+TRIED_LEAVERS = 16  # for each of whom the candidates are evaluated, a pass over all of them
 
 
 def refined(problem: SearchProblem, rng: np.random.Generator) -> Found:
