@@ -192,7 +192,8 @@ def compare(
         say_failed(study.failures)
     else:
         held = {run_name(run.settings): run for run in study.runs}
-        _report(read_study(folder, held), folder / "report", svg=svg)  # with what the folder held before
+        everything = read_study(folder, held)  # with what the folder held before
+        _report(everything, folder / "report", None, "fedteddi", svg)
     say_end(study, folder)
 
 
@@ -224,13 +225,7 @@ def report(
     _report(study, out_folder or runs / "report", target, ours or "fedteddi", svg)
 
 
-def _report(
-    study: "Study",
-    folder: Path,
-    targets: list[float] | None = None,
-    ours: str = "fedteddi",
-    svg: bool = False,
-) -> None:
+def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str, svg: bool) -> None:
     """Write a report, print its tables, and name the runs it leaves out."""
     from fedteddi.results.report import write_report
 
