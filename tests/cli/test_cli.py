@@ -461,8 +461,10 @@ def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     study = fedteddi.read_study(Path("both"))
     assert {tuple(run.settings.rounds) for run in study.runs} == {(3, 3, 3)}
     assert study.deadlines_s == [0.9, 1.1]
-    shown = cli("report", "both", "--target", 0.3, "--out", "elsewhere")
+    assert not list(Path("both/report").glob("*.svg"))
+    shown = cli("report", "both", "--target", 0.3, "--out", "elsewhere", "--svg")
     assert "balanced 30%" in shown.out
+    assert Path("elsewhere/figure3-accuracy-frame1.svg").stat().st_size > 1000
     assert Path("elsewhere/report.md").exists()
     misspelt = cli("report", "both", "--ours", "fedtedi")
     assert misspelt.code == 2

@@ -46,6 +46,8 @@ Changes = Annotated[
     typer.Option("--set", help="Another setting, such as radio.deadline_s=1.2.", metavar="KEY=VALUE"),
 ]
 
+Svg = Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")]
+
 RAY = "--ray"
 Ray = Annotated[
     str | None,
@@ -155,6 +157,7 @@ def compare(
             help="An option for every scheduler that has it, such as on_no_fit=skip; may be repeated.",
         ),
     ] = None,
+    svg: Svg = False,
 ) -> None:
     """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
 
@@ -189,7 +192,8 @@ def compare(
         say_failed(study.failures)
     else:
         held = {run_name(run.settings): run for run in study.runs}
-        _report(read_study(folder, held), folder / "report")  # with what the folder held before
+        everything = read_study(folder, held)  # with what the folder held before
+        _report(everything, folder / "report", None, "fedteddi", svg)
     say_end(study, folder)
 
 
@@ -204,8 +208,9 @@ def report(
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="Where to write; default RUNS/report.")
     ] = None,
+    svg: Svg = False,
 ) -> None:
-    """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG, SVG)."""
+    """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG)."""
     from fedteddi.results.reading import read_study
 
     for value in target or []:
@@ -217,14 +222,14 @@ def report(
             f"--ours {ours}: no such run here{nearest_hint(ours, study.schedulers)}; there are"
             f" {', '.join(study.schedulers)}"
         )
-    _report(study, out_folder or runs / "report", target, ours or "fedteddi")
+    _report(study, out_folder or runs / "report", target, ours or "fedteddi", svg)
 
 
-def _report(study: "Study", folder: Path, targets: list[float] | None = None, ours: str = "fedteddi") -> None:
+def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str, svg: bool) -> None:
     """Write a report, print its tables, and name the runs it leaves out."""
     from fedteddi.results.report import write_report
 
-    made = write_report(study, folder, targets, ours)
+    made = write_report(study, folder, targets, ours, svg)
     for title, table in made.tables.items():
         if "cost to" not in title:  # long; it is in the files
             out.print(f"\n[bold]{title}[/]")

@@ -1,4 +1,4 @@
-"""A study as a page: tables in Markdown and CSV, figures in PNG and SVG."""
+"""A study as a page: tables in Markdown and CSV, figures in PNG and, if asked for, SVG."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +53,13 @@ def make_figures(study: Study) -> dict[str, Figure]:
 
 
 def write_report(
-    study: Study, out: Path, targets: list[float] | None = None, ours: str = "fedteddi"
+    study: Study,
+    out: Path,
+    targets: list[float] | None = None,
+    ours: str = "fedteddi",
+    svg: bool = False,
 ) -> Report:
-    """Write report.md, a CSV per table, curves.csv and the figures into a folder."""
+    """Write report.md, a CSV per table, curves.csv and the figures (as SVG, too, if asked to) into a folder."""
     found = make_tables(study, targets, ours)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -68,7 +72,8 @@ def write_report(
         files.append(file)
     study.curves().to_csv(out / "curves.csv", index=False)
     files.append(out / "curves.csv")
-    pictures = [save(figure, out / name) for name, figure in make_figures(study).items()]
+    endings = (".png", ".svg") if svg else (".png",)
+    pictures = [save(figure, out / name, endings) for name, figure in make_figures(study).items()]
     unfinished = [run.title for run in study.unfinished]
     page = [f"# {len(study.runs)} runs", ""]
     if unfinished:
@@ -79,7 +84,7 @@ def write_report(
     page += paragraph(warning)
     for title, table in found.items():
         page += [f"## {title}", "", markdown(table), ""]
-    page += [f"![{png.stem}]({png.name})" for png, _ in pictures]
+    page += [f"![{png.stem}]({png.name})" for png, *_ in pictures]
     (out / "report.md").write_text("\n".join(page) + "\n", encoding="utf-8")
-    files = [out / "report.md", *files, *(file for pair in pictures for file in pair)]
+    files = [out / "report.md", *files, *(file for written in pictures for file in written)]
     return Report(found, files, unfinished, warning)
