@@ -235,12 +235,14 @@ def _stacked_conv(
     images: Tensor, weight: Tensor, rounded: Tensor, bias: Tensor | None, stride: int, pad: int
 ) -> Tensor:
     """As above; `weight` itself is there to have a gradient, `rounded` is what is multiplied."""
-    return conv_product(images, rounded.flatten(1, 2), bias, rounded.shape[1:3], stride, pad)
+    taps = (rounded.shape[1], rounded.shape[2])
+    return conv_product(images, rounded.flatten(1, 2), bias, taps, stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_images", mutates_args=())
 def _images_gradient(back: Tensor, rounded: Tensor, height: int, width: int, stride: int, pad: int) -> Tensor:
-    return images_product(back, rounded.flatten(1, 2), (height, width), rounded.shape[1:3], stride, pad)
+    taps = (rounded.shape[1], rounded.shape[2])
+    return images_product(back, rounded.flatten(1, 2), (height, width), taps, stride, pad)
 
 
 @torch.library.custom_op("fedteddi::stacked_conv_weight", mutates_args=())
