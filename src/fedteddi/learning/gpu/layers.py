@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedteddi.learning.dropout import KeyedDropout
+from fedteddi.learning.flat import only_common_layers
 from fedteddi.learning.sample_norms import (
     gram_squares,
     grams_cost_less,
@@ -202,9 +203,7 @@ STACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {
 
 def stacked_copy(module: nn.Module) -> nn.Module | None:
     """Return a copy with stacked layers under the same parameter names; None if some layer has no stacked form."""
-    owners = [m for m in module.modules() if any(True for _ in m.parameters(recurse=False))]
-    parameters = [p for owner in owners for p in owner.parameters(recurse=False)]
-    if not all(_fits(owner) for owner in owners) or len({id(p) for p in parameters}) < len(parameters):
+    if not only_common_layers(module):
         return None
     if type(module) in STACKED:
         return STACKED[type(module)](module)
@@ -236,13 +235,6 @@ def stacked_layout(parameter: Tensor) -> Tensor:
 def dropout_keys(module: nn.Module) -> list[str]:
     """Return the names under which a module's dropout layers take their keys."""
     return [f"{name}.key" for name, layer in module.named_modules() if isinstance(layer, KeyedDropout)]
-
-
-def _fits(layer: nn.Module) -> bool:
-    if isinstance(layer, nn.Conv2d):
-        plain = layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
-        return type(layer) is nn.Conv2d and plain
-    return type(layer) in STACKED and (not isinstance(layer, nn.GroupNorm) or layer.affine)
 
 
 def _one_job(values: Tensor) -> nn.Parameter:
