@@ -49,7 +49,9 @@ def mean_loss(model: FlatModel, images: Tensor, labels: Tensor) -> float:
     model.module.eval()
     total = 0.0
     with torch.no_grad():
-        for some, own in zip(images.split(IMAGES_AT_ONCE), labels.split(IMAGES_AT_ONCE), strict=True):
+        for some, own in zip(
+            torch.split(images, IMAGES_AT_ONCE), torch.split(labels, IMAGES_AT_ONCE), strict=True
+        ):
             total += float(F.cross_entropy(model.scores(some), own, reduction="sum"))
     return total / len(labels)
 
