@@ -1,5 +1,5 @@
 """How long every image's own gradient of a layer is, from what went into the layer, A, and the gradient Δ of what came
-out: one row of each for every place where the layer's weights were used. The gradients themselves are products, AᵀΔ.
+out: one row of each for every position where the layer's weights were used. The gradients themselves are products, AᵀΔ.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -68,9 +68,9 @@ def gram_squares(given: Tensor, back: Tensor) -> Tensor:
     return both.sum(dim=(1, 2), dtype=torch.float64)
 
 
-def grams_cost_less(places: int, inputs: int, outputs: int) -> bool:
+def grams_cost_less(positions: int, inputs: int, outputs: int) -> bool:
     """Compare L² (in + out) with L·in·out multiplications. If less, then L² < in·out / 4 too, so also less to hold."""
-    return places * (inputs + outputs) < inputs * outputs
+    return positions * (inputs + outputs) < inputs * outputs
 
 
 def in_slices(

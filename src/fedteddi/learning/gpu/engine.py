@@ -65,10 +65,10 @@ class Stacked:
         """Run the jobs: those of one shape and rule together."""
         found: dict[int, Trained] = {}
         groups: dict[Any, list[int]] = {}
-        for place, job in enumerate(jobs):
-            groups.setdefault((job.samples.shape, _key(job.rule)), []).append(place)
-        for (shape, _), places in groups.items():
-            alike = [jobs[place] for place in places]
+        for index, job in enumerate(jobs):
+            groups.setdefault((job.samples.shape, _key(job.rule)), []).append(index)
+        for (shape, _), indices in groups.items():
+            alike = [jobs[index] for index in indices]
             fewest = 0 if shape[0] >= MANY_STEPS else fewest_jobs(shape[1])
             done = self._in_chunks(alike, lambda chunk: self._train_chunk(chunk, on_step), fewest=fewest)
             ends = [
@@ -76,8 +76,8 @@ class Stacked:
                 for ended, losses, moved in done
                 for end in zip(ended, losses.tolist(), moved.tolist(), strict=True)
             ]
-            found |= dict(zip(places, ends, strict=False))  # what filled a chunk up is left out
-        return [found[place] for place in range(len(jobs))]
+            found |= dict(zip(indices, ends, strict=False))  # what filled a chunk up is left out
+        return [found[index] for index in range(len(jobs))]
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return the per-sample gradients' variance and the mean loss, for every probe."""
@@ -178,7 +178,7 @@ class Stacked:
     def _train_chunk(
         self, jobs: list[TrainJob], on_step: OnStep | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run jobs of one shape; nothing waits for the device here, so a step that is told may be some ahead of it."""
+        """Run jobs of one shape; nothing waits for the device here, so a step may be reported some ahead of it."""
         started = torch.stack([self.place(job.weights) for job in jobs])
         params = start = self.programs.params(started)
         velocity = tuple(torch.zeros_like(p) for p in params)
