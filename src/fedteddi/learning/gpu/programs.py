@@ -183,8 +183,13 @@ class Programs:
         return self.batch(self.train_images, samples, views), self.train_labels[samples.clamp(min=0)]
 
     def each_loss(
-        self, params: Params, images: Tensor, labels: Tensor, outputs: Tensor | None = None, keys: Tensor | None = None
-    ) -> Tensor:  # fmt: skip
+        self,
+        params: Params,
+        images: Tensor,
+        labels: Tensor,
+        outputs: Tensor | None = None,
+        keys: Tensor | None = None,
+    ) -> Tensor:
         """Return the loss of every image, [jobs·m]; outputs are [jobs, C]."""
         scores = self.scores(params, images, keys)
         return F.cross_entropy(open_scores(scores, _by_image(outputs, len(scores))), labels, reduction="none")
@@ -216,9 +221,15 @@ class Programs:
         return self.losses(params, question)
 
     def step(
-        self, params: Params, velocity: Params, question: Question, keys: Tensor, pace: Pace,
-        rule: LocalTraining | None, start: Params,
-    ) -> tuple[Params, Params, Tensor]:  # fmt: skip
+        self,
+        params: Params,
+        velocity: Params,
+        question: Question,
+        keys: Tensor,
+        pace: Pace,
+        rule: LocalTraining | None,
+        start: Params,
+    ) -> tuple[Params, Params, Tensor]:
         """One SGD step of every job. A rule also needs where the jobs started."""
         gradients, losses = self.loss_gradients(params, question, keys)
         with torch.no_grad():

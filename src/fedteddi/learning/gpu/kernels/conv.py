@@ -183,8 +183,8 @@ def images_product(
 
 
 def _fill_product(
-    found: Tensor, source: Tensor, weight: Tensor, bias: Tensor | None, taps: tuple[int, int], stride: int, pad: int,
-    tile: Tile | None, *, backward: bool,
+    found: Tensor, source: Tensor, weight: Tensor, bias: Tensor | None, taps: tuple[int, int],
+    stride: int, pad: int, tile: Tile | None, *, backward: bool,
 ) -> Tensor:  # fmt: skip
     """Launch the kernel from source [jobs·b, H, W, C] to found [jobs·b, H', W', O], and return that."""
     (height, width, channels), (high, wide, outputs) = source.shape[1:], found.shape[1:]
@@ -202,7 +202,8 @@ def _fill_product(
 
 
 def weight_product(
-    images: Tensor, back: Tensor, jobs: int, taps: tuple[int, int], stride: int, pad: int, tile: Tile | None = None
+    images: Tensor, back: Tensor, jobs: int, taps: tuple[int, int], stride: int, pad: int,
+    tile: Tile | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the weights' gradient by the given tile, or by the usual one."""
     number, height, width, channels = images.shape
