@@ -1,4 +1,4 @@
-"""Dropout whose mask follows from a key and a place in the layer: the same on every device, whatever runs beside it."""
+"""Dropout whose mask follows from a key and a position in the layer: the same on every device and in any company."""
 
 import numpy as np
 import torch
@@ -58,13 +58,13 @@ def draw_keys(rng: np.random.Generator, steps: int) -> np.ndarray:
 
 def key_dropout(module: nn.Module) -> nn.Module:
     """Replace every nn.Dropout inside a module by a keyed one, in place."""
-    places = [
+    found = [
         (parent, name)
         for parent in module.modules()
         for name, child in parent.named_children()
         if type(child) is nn.Dropout
     ]
-    for layer, (parent, name) in enumerate(places):
+    for layer, (parent, name) in enumerate(found):
         setattr(parent, name, KeyedDropout(getattr(parent, name).p, layer))
     return module
 

@@ -1,4 +1,4 @@
-"""What an engine is asked to do: train jobs, probe models, judge them. Jobs know nothing of each other."""
+"""What an engine is asked to do: train jobs, probe models, evaluate them. Jobs know nothing of each other."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.local_training import LocalTraining
 
 NO_IMAGE = -1  # fills up a step that has fewer images than the others
-OnStep = Callable[[int], None]  # told how many of its steps a job has taken
+OnStep = Callable[[int], None]  # called with how many of its steps a job has taken
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +70,7 @@ class Engine(Protocol):
         """Bring weights to where the engine works."""
 
     def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
-        """Run the jobs; `on_step` hears after each step of those in hand how many they took."""
+        """Run the jobs; `on_step` is called after each step of those in hand, with how many they took."""
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return 1/(m−1) Σ_i ‖g_i − ḡ‖² (docs/paper.md D5) and the mean loss, for every probe."""

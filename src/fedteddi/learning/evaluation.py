@@ -23,6 +23,6 @@ def class_accuracy(model: FlatModel, data: Dataset) -> np.ndarray:
 
 def share_right(right: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the per-class test accuracy from how many images were classified correctly, [..., C]."""
-    asked = np.bincount(labels, minlength=right.shape[-1])
+    tested = np.bincount(labels, minlength=right.shape[-1])
     with np.errstate(invalid="ignore"):
-        return np.asarray(right / asked)
+        return np.asarray(right / tested)

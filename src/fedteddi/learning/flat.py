@@ -41,8 +41,7 @@ class FlatModel:
     @property
     def head(self) -> slice:
         """Where the last layer's parameters lie in the vector."""
-        layers = [m for m in self.module.modules() if any(True for _ in m.parameters(recurse=False))]
-        last = sum(p.numel() for p in layers[-1].parameters(recurse=False))
+        last = sum(p.numel() for p in layers_with_parameters(self.module)[-1].parameters(recurse=False))
         return slice(self.size - last, self.size)
 
     def load(self, weights: Tensor, outputs: np.ndarray | None = None) -> None:
@@ -57,11 +56,9 @@ class FlatModel:
     def of_outputs(self, classes: np.ndarray) -> Tensor:
         """Return which of the weights [P] belong to the outputs of these classes [C] alone."""
         found = torch.zeros(self.size, dtype=torch.bool)
-        shapes = [p.shape for p in self.module.parameters()]
         start = self.size
-        for shape in reversed(
-            shapes
-        ):  # a linear head's bias and rows; any other layer's weights serve all classes
+        # A linear head's bias and rows; any other layer's weights serve all classes.
+        for shape in reversed([p.shape for p in self.module.parameters()]):
             start -= shape.numel()
             if shape[0] != len(classes) or start < self.head.start:
                 break
@@ -80,3 +77,21 @@ class FlatModel:
 def open_scores(scores: Tensor, outputs: Tensor | None) -> Tensor:
     """Close the outputs [..., C] that a model does not have yet: their share is 0, and so is their gradient."""
     return scores if outputs is None else scores.masked_fill(~outputs, -torch.inf)
+
+
+def layers_with_parameters(module: nn.Module) -> list[nn.Module]:
+    """Return the layers that have parameters themselves, not only in their parts."""
+    return [layer for layer in module.modules() if any(True for _ in layer.parameters(recurse=False))]
+
+
+def only_common_layers(module: nn.Module) -> bool:
+    """Tell whether all parameters are those of Linear, Conv2d and GroupNorm layers as usual, each with its own."""
+    layers = layers_with_parameters(module)
+    parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
+    return all(map(_is_common, layers)) and len({id(p) for p in parameters}) == len(parameters)
+
+
+def _is_common(layer: nn.Module) -> bool:
+    if type(layer) is nn.Conv2d:
+        return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    return type(layer) in (nn.Linear, nn.GroupNorm)

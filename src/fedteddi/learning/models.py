@@ -3,7 +3,8 @@
 docs/paper.md says which reading of the paper each of them is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -142,24 +143,11 @@ def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, s
         raise InputError(f"the model {name} made a {type(model).__name__}: it must return a torch.nn.Module")
     if not any(p.requires_grad for p in model.parameters()):
         raise InputError(f"the model {name} has nothing to train: give it parameters")
-    used: list[nn.Module] = []
-    hooks = [
-        layer.register_forward_hook(lambda own, _given, _result: used.append(own))
-        for layer in model.modules()
-        if type(layer) is nn.Dropout
-    ]
-    with torch.no_grad():
+    with torch.no_grad(), _dropout_once(name, model):
         try:
             scores = model(torch.zeros(2, *image_shape))
         except (Exception, SystemExit) as error:
             raise InputError(f"the model {name} cannot take {image_shape} images: {error}") from None
-    for hook in hooks:
-        hook.remove()
-    if len(set(used)) < len(used):
-        raise InputError(
-            f"the model {name} uses one nn.Dropout in several places, where it would drop the same entries: give each"
-            " place a Dropout of its own"
-        )
     if scores.shape != (2, num_classes):
         raise InputError(
             f"the model {name} gives {tuple(scores.shape)} for 2 images: it must give (2, {num_classes})"
@@ -170,3 +158,22 @@ def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, s
             " treat well: use GroupNorm instead"
         )
     return model
+
+
+@contextmanager
+def _dropout_once(name: str, model: nn.Module) -> Iterator[None]:
+    """Refuse a model that calls one nn.Dropout twice while active: what is dropped follows from the layer's number."""
+    used: list[nn.Module] = []
+    hooks = [
+        layer.register_forward_hook(lambda own, _given, _result: used.append(own))
+        for layer in model.modules()
+        if type(layer) is nn.Dropout
+    ]
+    yield
+    for hook in hooks:
+        hook.remove()
+    if len(set(used)) < len(used):
+        raise InputError(
+            f"the model {name} uses one nn.Dropout in several places, where it would drop the same entries: give each"
+            " place a Dropout of its own"
+        )

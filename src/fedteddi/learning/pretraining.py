@@ -28,8 +28,8 @@ def pretraining_job(
     for epoch in range(settings.pretrain_epochs):
         rng = keyed_rng(seed, "batches", step=1 + epoch)
         keys.append(draw_keys(keyed_rng(seed, "dropout", step=1 + epoch), steps_per_epoch))
-        for place, batch in enumerate(np.array_split(rng.permutation(samples), steps_per_epoch)):
-            rows[epoch * steps_per_epoch + place, : len(batch)] = batch
+        for step, batch in enumerate(np.array_split(rng.permutation(samples), steps_per_epoch)):
+            rows[epoch * steps_per_epoch + step, : len(batch)] = batch
         views.append(draw_views(rng, (steps_per_epoch, width), settings.augment))
     progress = np.arange(steps) / steps
     return TrainJob(

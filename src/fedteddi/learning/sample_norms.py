@@ -1,13 +1,47 @@
 """How long every image's own gradient of a layer is, from what went into the layer, A, and the gradient Δ of what came
-out: one row of each for every place where the layer's weights were used. The gradients themselves are products, AᵀΔ.
+out: one row of each for every position where the layer's weights were used. The gradients themselves are products, AᵀΔ.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 BYTES_AT_ONCE = 2**29  # what the products of one layer may take while they are looked at
+
+
+class Watch(Protocol):
+    """Adds up the squares of layers."""
+
+    unsupported: bool  # whether a layer was used in a way that has no shortcut
+
+    def add(self, layer: Any, given: Tensor, back: Tensor) -> None:
+        """Add a layer's part, from what went in and the gradient of what came out."""
+
+
+@contextmanager
+def watching(layers: Iterable[nn.Module], images: int, found: Watch) -> Iterator[None]:
+    """While active, see what enters each layer; its part is added as gradients of so many images flow back."""
+    called: set[nn.Module] = set()
+
+    def watch(layer: nn.Module, given: tuple[Tensor, ...], result: Any) -> None:
+        # A row must be all that an image gives the layer. Of a layer that is used twice, an image's gradient is the
+        # sum over the uses: a sum of products, not one.
+        if layer in called or len(given) != 1 or len(given[0]) != images:
+            found.unsupported = True
+            return
+        called.add(layer)
+        entered = given[0].detach()
+        result.register_hook(lambda back: found.add(layer, entered, back))
+
+    hooks = [layer.register_forward_hook(watch) for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def squares(values: Tensor) -> Tensor:
@@ -34,9 +68,9 @@ def gram_squares(given: Tensor, back: Tensor) -> Tensor:
     return both.sum(dim=(1, 2), dtype=torch.float64)
 
 
-def grams_cost_less(places: int, inputs: int, outputs: int) -> bool:
+def grams_cost_less(positions: int, inputs: int, outputs: int) -> bool:
     """Compare L² (in + out) with L·in·out multiplications. If less, then L² < in·out / 4 too, so also less to hold."""
-    return places * (inputs + outputs) < inputs * outputs
+    return positions * (inputs + outputs) < inputs * outputs
 
 
 def in_slices(

@@ -1,8 +1,7 @@
 """What a client measures besides training: gradient variance, loss, class gradients. Dropout is off throughout."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +9,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
-from fedteddi.learning.flat import FlatModel, open_scores
-from fedteddi.learning.sample_norms import outer_squares
+from fedteddi.learning.flat import FlatModel, layers_with_parameters, only_common_layers, open_scores
+from fedteddi.learning.sample_norms import outer_squares, watching
 
 # Images whose per-sample gradients are held at once, for models with layers that have no shortcut.
 SAMPLES_AT_ONCE = 8
@@ -30,26 +29,19 @@ def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple
         model.shortcuts = _has_shortcut(model.module) and _shortcuts_hold(model, images, labels)
     if not model.shortcuts:
         return _variance_one_by_one(model, images, labels)
-    batch, found = len(labels), SquaredNorms()
-    images = images.detach().requires_grad_()  # or nothing would flow back
-    with _measuring(model.module, found, batch):
-        # The batch's mean loss: sample i contributes g_i / b to every gradient.
-        loss = F.cross_entropy(model.scores(images), labels)
-        torch.autograd.grad(loss, images)
-    if found.unfit:  # a layer was used in a way its shortcut does not cover
-        return _variance_one_by_one(model, images.detach(), labels)
+    found, loss = _squared_norms(model, images, labels)
+    if found.unsupported:
+        return _variance_one_by_one(model, images, labels)
+    batch = len(labels)
     total = found.of_samples * batch**2 - batch * found.of_sum
-    return max(total, 0.0) / (batch - 1), float(loss.detach())
+    return max(total, 0.0) / (batch - 1), loss
 
 
 def _shortcuts_hold(model: FlatModel, images: Tensor, labels: Tensor) -> bool:
     """Compare ‖ḡ‖² with the plain gradient's, once per model: a module may read a layer's weights directly."""
-    found = SquaredNorms()
-    with _measuring(model.module, found, len(labels)):
-        inputs = images.detach().requires_grad_()
-        torch.autograd.grad(F.cross_entropy(model.scores(inputs), labels), inputs)
+    found, _ = _squared_norms(model, images, labels)
     expected = _squared(model.loss_gradient(images, labels)[1])
-    return math.isclose(found.of_sum, expected, rel_tol=1e-3) or found.unfit
+    return math.isclose(found.of_sum, expected, rel_tol=1e-3) or found.unsupported
 
 
 def mean_loss(model: FlatModel, images: Tensor, labels: Tensor) -> float:
@@ -57,9 +49,10 @@ def mean_loss(model: FlatModel, images: Tensor, labels: Tensor) -> float:
     model.module.eval()
     total = 0.0
     with torch.no_grad():
-        for part in range(0, len(labels), IMAGES_AT_ONCE):
-            here = slice(part, part + IMAGES_AT_ONCE)
-            total += float(F.cross_entropy(model.scores(images[here]), labels[here], reduction="sum"))
+        for some, own in zip(
+            torch.split(images, IMAGES_AT_ONCE), torch.split(labels, IMAGES_AT_ONCE), strict=True
+        ):
+            total += float(F.cross_entropy(model.scores(some), own, reduction="sum"))
     return total / len(labels)
 
 
@@ -75,9 +68,13 @@ class SquaredNorms:
 
     of_samples: float = 0.0
     of_sum: float = 0.0
-    unfit: bool = False
+    unsupported: bool = False
 
-    def add(self, sample_gradients: Tensor) -> None:
+    def add(self, layer: nn.Module, given: Tensor, back: Tensor) -> None:
+        """Add a layer's part, from what went in and the gradient of what came out."""
+        SHORTCUTS[type(layer)](layer, given, back, self)
+
+    def add_samples(self, sample_gradients: Tensor) -> None:
         """Add a layer's per-sample gradients, [b, …]."""
         self.of_samples += _squared(sample_gradients)
         self.of_sum += _squared(sample_gradients.sum(dim=0))
@@ -89,27 +86,29 @@ def _squared(values: Tensor) -> float:
 
 def _linear(layer: nn.Linear, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
     """‖δ aᵀ‖² = ‖δ‖² ‖a‖²: a sample's gradient need not be formed."""
+    if given.dim() != 2:  # tokens: a sample's gradient is a sum of products
+        found.unsupported = True
+        return
     found.of_samples += float(outer_squares(given, back).sum())
     found.of_sum += _squared(back.T @ given)
     if layer.bias is not None:
-        found.add(back)
+        found.add_samples(back)
 
 
 def _conv(layer: nn.Conv2d, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
     """Per-sample weight gradients of one layer: δ (out × positions) times the unfolded input."""
-    if isinstance(layer.padding, str):
-        raise TypeError("layers padded by a word have no shortcut")
+    assert not isinstance(layer.padding, str)  # _has_shortcut
     columns = F.unfold(given, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # [b, in·k², L]
     delta = back.flatten(2)  # [b, out, L]
-    found.add(torch.bmm(delta, columns.transpose(1, 2)))
+    found.add_samples(torch.bmm(delta, columns.transpose(1, 2)))
     if layer.bias is not None:
-        found.add(delta.sum(dim=2))
+        found.add_samples(delta.sum(dim=2))
 
 
 def _group_norm(layer: nn.GroupNorm, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
     plain = F.group_norm(given, layer.num_groups, eps=layer.eps)
-    found.add((back * plain).flatten(2).sum(dim=2))  # scale, [b, channels]
-    found.add(back.flatten(2).sum(dim=2))  # shift
+    found.add_samples((back * plain).flatten(2).sum(dim=2))  # scale, [b, channels]
+    found.add_samples(back.flatten(2).sum(dim=2))  # shift
 
 
 SHORTCUTS: dict[type[nn.Module], Callable[..., None]] = {
@@ -119,51 +118,24 @@ SHORTCUTS: dict[type[nn.Module], Callable[..., None]] = {
 }
 
 
-def _with_parameters(module: nn.Module) -> Iterator[nn.Module]:
-    return (layer for layer in module.modules() if any(True for _ in layer.parameters(recurse=False)))
-
-
 def _has_shortcut(module: nn.Module) -> bool:
-    """Tell whether every layer with parameters is one whose per-sample norms we know how to read off."""
-    for layer in _with_parameters(module):
-        if type(layer) not in SHORTCUTS:
-            return False
-        if isinstance(layer, nn.Conv2d) and (
-            layer.groups != 1 or isinstance(layer.padding, str) or layer.padding_mode != "zeros"
-        ):
-            return False
-    parameters = [p for layer in _with_parameters(module) for p in layer.parameters(recurse=False)]
-    shared = len(parameters) > len({id(p) for p in parameters})
-    return not shared and all(
-        p.requires_grad for p in parameters
-    )  # frozen weights are no part of the gradient
+    """Tell whether every layer is one whose per-sample norms we know; frozen weights are no part of the gradient."""
+    return only_common_layers(module) and all(p.requires_grad for p in module.parameters())
 
 
-@contextmanager
-def _measuring(module: nn.Module, found: SquaredNorms, batch: int) -> Iterator[None]:
-    """While active, add each layer's squared gradient norms to `found` as gradients flow back; weights get none."""
-
-    called: set[nn.Module] = set()
-
-    def watch(layer: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
-        entered = given[0].detach()
-        tokens = isinstance(layer, nn.Linear) and entered.dim() != 2
-        if (
-            layer in called or tokens or len(entered) != batch
-        ):  # a row must be all that a sample gives the layer
-            found.unfit = True
-            return
-        called.add(layer)
-        result.register_hook(lambda back: SHORTCUTS[type(layer)](layer, entered, back, found))  # type: ignore[no-untyped-call]
-
-    hooks = [layer.register_forward_hook(watch) for layer in _with_parameters(module)]
+def _squared_norms(model: FlatModel, images: Tensor, labels: Tensor) -> tuple[SquaredNorms, float]:
+    """Return the squared norms of the mean loss's gradients, and that loss; weights get no gradient meanwhile."""
+    found = SquaredNorms()
+    images = images.detach().requires_grad_()  # or nothing would flow back
     try:
-        module.requires_grad_(False)
-        yield
+        model.module.requires_grad_(False)
+        with watching(layers_with_parameters(model.module), len(labels), found):
+            # The batch's mean loss: sample i contributes g_i / b to every gradient.
+            loss = F.cross_entropy(model.scores(images), labels)
+            torch.autograd.grad(loss, images)
     finally:
-        module.requires_grad_(True)
-        for hook in hooks:
-            hook.remove()
+        model.module.requires_grad_(True)
+    return found, float(loss.detach())
 
 
 def _variance_one_by_one(model: FlatModel, images: Tensor, labels: Tensor) -> tuple[float, float]:

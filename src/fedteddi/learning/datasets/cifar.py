@@ -85,13 +85,9 @@ def _checked(which: Cifar, where: str, content: bytes) -> Labelled:
         if key not in held:
             raise InputError(f"{where} lacks {key!r}: give the official file of {which.name}")
     images = held["data"]
-    if (
-        not isinstance(images, np.ndarray)
-        or images.dtype != np.uint8
-        or images.ndim != 2
-        or images.shape[1] != IMAGE_BYTES
-    ):
-        what = f"{images.dtype} {list(images.shape)}" if isinstance(images, np.ndarray) else _what(images)
+    is_array = isinstance(images, np.ndarray)
+    if not is_array or images.dtype != np.uint8 or images.shape[1:] != (IMAGE_BYTES,):
+        what = f"{images.dtype} {list(images.shape)}" if is_array else _what(images)
         raise InputError(f"{where}: data is {what}: give bytes (uint8), {IMAGE_BYTES} for each image")
     labels = _labels(which, where, held[which.labels])
     if len(labels) != len(images):

@@ -49,15 +49,12 @@ class Dataset:
 
         Without `num_classes`, the highest label says how many classes there are.
         """
-        images = {"train_images": _channels_first("train_images", train_images)}
-        images["test_images"] = _channels_first("test_images", test_images)
-        if images["train_images"].shape[1:] != images["test_images"].shape[1:]:
+        train_images = _channels_first("train_images", train_images)
+        test_images = _channels_first("test_images", test_images)
+        if train_images.shape[1:] != test_images.shape[1:]:
             raise InputError("train_images and test_images differ in shape: give images of one shape")
-        labels = {"train_labels": train_labels, "test_labels": test_labels}
-        for part, given in labels.items():
-            number = len(images[part.replace("labels", "images")])
-            if given.shape != (number,) or given.dtype.kind not in "iu" or (number and given.min() < 0):
-                raise InputError(f"{part}: give {number} class numbers from 0, one for every image")
+        _check_labels("train_labels", train_labels, len(train_images))
+        _check_labels("test_labels", test_labels, len(test_images))
         if not len(train_labels) or not len(test_labels):
             raise InputError(
                 f"the data set {name} has no training or no test images: give at least one of each"
@@ -68,13 +65,13 @@ class Dataset:
                 f"num_classes={num_classes}, but the data set {name} has the label {highest}:"
                 f" give at least {highest + 1}"
             )
-        mean, std = _channel_statistics(images["train_images"])
+        mean, std = _channel_statistics(train_images)
         return cls(
             name=name,
             num_classes=highest + 1 if num_classes is None else num_classes,
-            train_images=torch.from_numpy(images["train_images"]),
+            train_images=torch.from_numpy(train_images),
             train_labels=torch.from_numpy(train_labels.astype(np.int64)),
-            test_images=torch.from_numpy(images["test_images"]),
+            test_images=torch.from_numpy(test_images),
             test_labels=torch.from_numpy(test_labels.astype(np.int64)),
             mean=torch.tensor(mean, dtype=torch.float32)[:, None, None],
             std=torch.tensor(np.where(std > 0, std, 1.0), dtype=torch.float32)[:, None, None],
@@ -84,8 +81,8 @@ class Dataset:
     def fingerprint(self) -> str:
         """A checksum of all images and labels."""
         digest = hashlib.sha256()
-        for part in (self.train_images, self.train_labels, self.test_images, self.test_labels):
-            digest.update(part.numpy().tobytes())
+        for part in PARTS:
+            digest.update(getattr(self, part).numpy().tobytes())
         return digest.hexdigest()
 
     @property
@@ -155,6 +152,11 @@ def _from_npz(name: str, file: IO[bytes]) -> Dataset:
         raise InputError(
             f"the data set {name} cannot be read ({error}): give an .npz file of plain arrays"
         ) from None
+
+
+def _check_labels(part: str, labels: np.ndarray, number: int) -> None:
+    if labels.shape != (number,) or labels.dtype.kind not in "iu" or (number and labels.min() < 0):
+        raise InputError(f"{part}: give {number} class numbers from 0, one for every image")
 
 
 def _channels_first(part: str, images: np.ndarray) -> np.ndarray:

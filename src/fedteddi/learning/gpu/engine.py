@@ -7,6 +7,7 @@ give some back. It runs on a CPU too (tests do), only slower than one by one.
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ WORTH_FILLING = 0.7
 MUCH_MEMORY = 0.05
 MANY_STEPS = 1000  # of a job, which only pre-training has: then idle rows cost more than compiling
 COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
+MEASURED_AT_ONCE = 64  # models, where they are not trained
 IMAGES_AT_ONCE = 256  # of one model, where only its answers are wanted
 Item = TypeVar("Item")
 
@@ -63,15 +65,19 @@ class Stacked:
         """Run the jobs: those of one shape and rule together."""
         found: dict[int, Trained] = {}
         groups: dict[Any, list[int]] = {}
-        for place, job in enumerate(jobs):
-            groups.setdefault((job.samples.shape, _key(job.rule)), []).append(place)
-        for (shape, _), places in groups.items():
-            alike = [jobs[place] for place in places]
+        for index, job in enumerate(jobs):
+            groups.setdefault((job.samples.shape, _key(job.rule)), []).append(index)
+        for (shape, _), indices in groups.items():
+            alike = [jobs[index] for index in indices]
             fewest = 0 if shape[0] >= MANY_STEPS else fewest_jobs(shape[1])
             done = self._in_chunks(alike, lambda chunk: self._train_chunk(chunk, on_step), fewest=fewest)
-            ends = [end for chunk in done for end in self._read_trained(*chunk)]
-            found |= dict(zip(places, ends, strict=False))  # what filled a chunk up is left out
-        return [found[place] for place in range(len(jobs))]
+            ends = [
+                Trained(*end)
+                for ended, losses, moved in done
+                for end in zip(ended, losses.tolist(), moved.tolist(), strict=True)
+            ]
+            found |= dict(zip(indices, ends, strict=False))  # what filled a chunk up is left out
+        return [found[index] for index in range(len(jobs))]
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return the per-sample gradients' variance and the mean loss, for every probe."""
@@ -85,31 +91,25 @@ class Stacked:
             spread = self.programs.spread(self._params(chunk), self._question(chunk, width))
             return torch.stack(spread, dim=1)
 
-        chunks = self._in_chunks(list(probes), measure, most=64)
-        rows = torch.cat(chunks).tolist()[: len(probes)]
-        return [(row[0], row[1]) for row in rows]
+        return [(variance, loss) for variance, loss in self._rows(probes, measure).tolist()]
 
     def losses(self, probes: Sequence[Probe]) -> list[float]:
         """Return the mean loss of every probe; those with many images piece by piece."""
         width = min(max((len(p.samples) for p in probes), default=1), IMAGES_AT_ONCE)
-        pieces = [
-            (
-                place,
-                Probe(p.weights, p.samples[start : start + width], _part(p.views, start, width), p.outputs),
-            )
-            for place, p in enumerate(probes)
+        cuts = [
+            (index, slice(start, start + width))
+            for index, p in enumerate(probes)
             for start in range(0, len(p.samples), width)
         ]
+        pieces = [_part(probes[index], cut) for index, cut in cuts]
 
         def measure(chunk: list[Probe]) -> Tensor:
             return self.programs.mean_losses(self._params(chunk), self._question(chunk, width))
 
-        chunks = self._in_chunks([piece for _, piece in pieces], measure, most=64)
         totals = np.zeros(len(probes))
-        if pieces:
-            values = torch.cat(chunks).tolist()
-            for (place, piece), value in zip(pieces, values, strict=False):
-                totals[place] += value * len(piece.samples)
+        values = self._rows(pieces, measure).tolist() if pieces else []
+        for (index, _), piece, value in zip(cuts, pieces, values, strict=True):
+            totals[index] += value * len(piece.samples)
         return [float(t / len(p.samples)) for t, p in zip(totals, probes, strict=True)]
 
     def gradients(self, probes: Sequence[Probe]) -> list[Tensor]:
@@ -120,9 +120,9 @@ class Stacked:
             found, _ = self.programs.loss_gradients(self._params(chunk), self._question(chunk, width))
             return self.programs.flat(found)
 
-        return [row for chunk in self._in_chunks(list(probes), measure, most=64) for row in chunk][
-            : len(probes)
-        ]
+        # Not `_rows`, which would hold all of them twice.
+        chunks = self._in_chunks(list(probes), measure, MEASURED_AT_ONCE)
+        return [row for chunk in chunks for row in chunk]
 
     def class_accuracy(self, models: Sequence[Candidate]) -> np.ndarray:
         """Return the per-class test accuracy of every model, [models, C]."""
@@ -136,16 +136,14 @@ class Stacked:
                 right += self.programs.right(params, samples, outputs)
             return right
 
-        chunks = self._in_chunks(list(models), measure, most=64)
-        return share_right(torch.cat(chunks)[: len(models)].double().cpu().numpy(), self.test_labels)
+        return share_right(self._rows(models, measure).double().cpu().numpy(), self.test_labels)
+
+    def _rows(self, items: Sequence[Item], work: Callable[[list[Item]], Tensor]) -> Tensor:
+        """Return what the work gives for every item, [items, …]; at least one item."""
+        return torch.cat(self._in_chunks(list(items), work, MEASURED_AT_ONCE))
 
     def _in_chunks(
-        self,
-        items: list[Item],
-        work: Callable[[list[Item]], Any],
-        most: int = AT_ONCE[0],
-        *,
-        fewest: int = 0,
+        self, items: list[Item], work: Callable[[list[Item]], Any], most: int = AT_ONCE[0], *, fewest: int = 0
     ) -> list[Any]:
         """Work through a list in chunks; smaller ones if memory does not do.
 
@@ -180,7 +178,7 @@ class Stacked:
     def _train_chunk(
         self, jobs: list[TrainJob], on_step: OnStep | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run jobs of one shape; nothing waits for the device here, so a step that is told may be some ahead of it."""
+        """Run jobs of one shape; nothing waits for the device here, so a step may be reported some ahead of it."""
         started = torch.stack([self.place(job.weights) for job in jobs])
         params = start = self.programs.params(started)
         velocity = tuple(torch.zeros_like(p) for p in params)
@@ -193,20 +191,14 @@ class Stacked:
         keys = self._sent(np.stack([job.dropout_keys for job in jobs]))  # [jobs, τ, 2]
         steps = jobs[0].samples.shape[0]
         rates = self._sent(np.stack([np.broadcast_to(np.float32(job.learning_rate), steps) for job in jobs]))
-        momentum = self._sent(np.array([job.momentum for job in jobs], dtype=np.float32))
-        decay = self._sent(np.array([job.weight_decay for job in jobs], dtype=np.float32))
+        steady = np.array([(job.momentum, job.weight_decay) for job in jobs], dtype=np.float32)
+        momentum, decay = (self._sent(column) for column in steady.T)
         total = torch.zeros(len(jobs), device=self.device)
         for step in range(steps):
+            question = Question(samples[:, step], None if views is None else views[:, step], outputs)
+            pace = (rates[:, step], momentum, decay)
             params, velocity, losses = self.programs.step(
-                params,
-                velocity,
-                Question(samples[:, step], None if views is None else views[:, step], outputs),
-                keys[:, step],
-                rates[:, step],
-                momentum,
-                decay,
-                jobs[0].rule,
-                start,
+                params, velocity, question, keys[:, step], pace, jobs[0].rule, start
             )
             total += losses
             if on_step is not None:
@@ -214,11 +206,6 @@ class Stacked:
         ended = self.programs.flat(params)
         moved = torch.linalg.vector_norm(ended - started, dim=1, dtype=torch.float64)
         return ended, total / steps, moved
-
-    @staticmethod
-    def _read_trained(ended: Tensor, losses: Tensor, moved: Tensor) -> Iterator[Trained]:
-        for weights, loss, norm in zip(ended, losses.tolist(), moved.tolist(), strict=True):
-            yield Trained(weights, loss, norm)
 
     def _question(self, probes: list[Probe], width: int) -> Question:
         """Put probes side by side; rows with fewer images are filled up with NO_IMAGE."""
@@ -288,8 +275,9 @@ def _key(rule: LocalTraining | None) -> Any:
     return rule if rule is None or type(rule).__hash__ is not None else id(rule)
 
 
-def _part(views: np.ndarray | None, start: int, width: int) -> np.ndarray | None:
-    return None if views is None else views[start : start + width]
+def _part(probe: Probe, cut: slice) -> Probe:
+    views = None if probe.views is None else probe.views[cut]
+    return replace(probe, samples=probe.samples[cut], views=views)
 
 
 @contextlib.contextmanager

@@ -5,58 +5,29 @@ its part of ‖g_i‖² (sample_norms.py). By image: every image becomes a job w
 made of; that costs as much memory as so many models.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from fedteddi.learning.gpu.layers import StackedConv2d, StackedGroupNorm, StackedLinear
-from fedteddi.learning.sample_norms import squares
+from fedteddi.learning.sample_norms import squares, watching
 
 Params = tuple[Tensor, ...]
 Losses = Callable[[Params], Tensor]  # the loss of every image, [jobs·b], of stacked parameters
-Layer = StackedConv2d | StackedLinear
 
 
 @dataclass
-class Watch:
-    """‖g_i‖² of every image, added up over layers; unfit if some layer was used in a way that has no shortcut."""
+class ImageSquares:
+    """‖g_i‖² of every image, added up over layers."""
 
     squares: Tensor
-    unfit: bool = False
-    called: set[nn.Module] = field(default_factory=set)
+    unsupported: bool = False
 
-    def add(self, layer: Layer, given: Tensor, back: Tensor) -> None:
+    def add(self, layer: StackedConv2d | StackedLinear, given: Tensor, back: Tensor) -> None:
         """Add a layer's part, from what went in and the gradient of what came out."""
         self.squares += layer.sample_squares(given, back)
-
-
-@contextmanager
-def watching(stacked: nn.Module, found: Watch) -> Iterator[None]:
-    """While active, see what enters each layer with trained products; its part is added as gradients flow back."""
-
-    def watch(layer: Any, given: tuple[Tensor, ...], result: Any) -> None:
-        # Of a layer that is used twice, an image's gradient is the sum over the uses: a sum of products, not one.
-        if layer in found.called or len(given) != 1 or len(given[0]) != len(found.squares):
-            found.unfit = True
-            return
-        found.called.add(layer)
-        entered = given[0].detach()
-        result.register_hook(lambda back: found.add(layer, entered, back))
-
-    hooks = [
-        layer.register_forward_hook(watch)
-        for layer in stacked.modules()
-        if isinstance(layer, Layer) and any(p.requires_grad for p in layer.parameters())
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def image_squares(
@@ -70,17 +41,19 @@ def image_squares(
     owners = [stacked.get_submodule(name.rpartition(".")[0]) for name in names]
     trained = [stacked.get_parameter(name).requires_grad for name in names]
     copied = [isinstance(owner, StackedGroupNorm) for owner in owners]
-    every = leaves(
-        tuple(
-            p.repeat_interleave(width, dim=0) if each else p for each, p in zip(copied, params, strict=True)
-        ),
-        trained,
-    )
-    found = Watch(torch.zeros(jobs * width, dtype=torch.float64, device=params[0].device))
-    with torch.enable_grad(), watching(stacked, found):
+    own = (p.repeat_interleave(width, dim=0) if each else p for each, p in zip(copied, params, strict=True))
+    every = leaves(tuple(own), trained)
+    found = ImageSquares(torch.zeros(jobs * width, dtype=torch.float64, device=params[0].device))
+    products = [
+        layer
+        for layer in stacked.modules()
+        if isinstance(layer, StackedConv2d | StackedLinear)
+        and any(p.requires_grad for p in layer.parameters())
+    ]
+    with torch.enable_grad(), watching(products, jobs * width, found):
         each_loss = losses(every)
         total_loss = each_loss.sum()
-    if found.unfit:
+    if found.unsupported:
         return None
     gradients = torch.autograd.grad(total_loss, [p for p in every if p.requires_grad])
     of_sum = torch.zeros(jobs, dtype=torch.float64, device=params[0].device)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedteddi.learning.dropout import KeyedDropout
+from fedteddi.learning.flat import only_common_layers
 from fedteddi.learning.sample_norms import (
     gram_squares,
     grams_cost_less,
@@ -51,11 +52,11 @@ class StackedLinear(nn.Module):
         given, back = (v.reshape(len(v), -1, v.shape[-1]).float() for v in (values, back))
         total = torch.zeros(len(values), dtype=torch.float64, device=values.device)
         if self.weight.requires_grad:
-            places, inputs, outputs = given.shape[1], given.shape[2], back.shape[2]
-            if places == 1:
+            positions, inputs, outputs = given.shape[1], given.shape[2], back.shape[2]
+            if positions == 1:
                 total += outer_squares(given[:, 0], back[:, 0])
-            elif grams_cost_less(places, inputs, outputs):
-                total += in_slices(gram_squares, given, back, places * places)
+            elif grams_cost_less(positions, inputs, outputs):
+                total += in_slices(gram_squares, given, back, positions * positions)
             else:
                 total += in_slices(product_squares, given, back, inputs * outputs)
         if self.bias is not None and self.bias.requires_grad:
@@ -96,12 +97,12 @@ class StackedConv2d(nn.Module):
         given, back = images.permute(0, 2, 3, 1), back.permute(0, 2, 3, 1)
         total = torch.zeros(len(images), dtype=torch.float64, device=images.device)
         if self.weight.requires_grad:
-            places = back.shape[1] * back.shape[2]
+            positions = back.shape[1] * back.shape[2]
             inputs, outputs = self.weight[0, ..., 0].numel(), self.weight.shape[4]
-            if grams_cost_less(places, inputs, outputs):
-                total += in_slices(self._gram_squares, given, back, places * inputs)
+            if grams_cost_less(positions, inputs, outputs):
+                total += in_slices(self._gram_squares, given, back, positions * inputs)
             else:
-                total += in_slices(self._product_squares, given, back, max(places, outputs) * inputs)
+                total += in_slices(self._product_squares, given, back, max(positions, outputs) * inputs)
         if self.bias is not None and self.bias.requires_grad:
             total += squares(back.sum(dim=(1, 2), dtype=torch.float32))
         return total
@@ -202,9 +203,7 @@ STACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {
 
 def stacked_copy(module: nn.Module) -> nn.Module | None:
     """Return a copy with stacked layers under the same parameter names; None if some layer has no stacked form."""
-    owners = [m for m in module.modules() if any(True for _ in m.parameters(recurse=False))]
-    parameters = [p for owner in owners for p in owner.parameters(recurse=False)]
-    if not all(_fits(owner) for owner in owners) or len({id(p) for p in parameters}) < len(parameters):
+    if not only_common_layers(module):
         return None
     if type(module) in STACKED:
         return STACKED[type(module)](module)
@@ -214,8 +213,8 @@ def stacked_copy(module: nn.Module) -> nn.Module | None:
             # It would overwrite what came out of a layer, of which gradient_variance.py wants the gradient.
             parent.inplace = False  # type: ignore[assignment]
         children = list(parent.named_children())
-        for place, (name, child) in enumerate(children):
-            after = children[place + 1] if place + 1 < len(children) else ("", parent)
+        for index, (name, child) in enumerate(children):
+            after = children[index + 1] if index + 1 < len(children) else ("", parent)
             if type(child) is nn.GroupNorm and type(parent) is nn.Sequential and type(after[1]) is nn.ReLU:
                 setattr(parent, name, StackedGroupNorm(child, relu=True))
                 setattr(parent, after[0], nn.Identity())
@@ -236,13 +235,6 @@ def stacked_layout(parameter: Tensor) -> Tensor:
 def dropout_keys(module: nn.Module) -> list[str]:
     """Return the names under which a module's dropout layers take their keys."""
     return [f"{name}.key" for name, layer in module.named_modules() if isinstance(layer, KeyedDropout)]
-
-
-def _fits(layer: nn.Module) -> bool:
-    if isinstance(layer, nn.Conv2d):
-        plain = layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
-        return type(layer) is nn.Conv2d and plain
-    return type(layer) in STACKED and (not isinstance(layer, nn.GroupNorm) or layer.affine)
 
 
 def _one_job(values: Tensor) -> nn.Parameter:

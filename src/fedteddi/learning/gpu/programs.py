@@ -32,6 +32,7 @@ from fedteddi.learning.local_training import LocalTraining, checked_direction
 from fedteddi.learning.sample_norms import squares
 
 Program = Callable[..., Any]
+Pace = tuple[Tensor, Tensor, Tensor]  # learning rate η, momentum m and weight decay d, [jobs] each
 
 
 class Question(NamedTuple):
@@ -82,19 +83,15 @@ class Programs:
         images = torch.linspace(-2, 2, math.prod(shape)).sin().view(shape)
         self.plain.eval()
         with torch.no_grad():
-            expected = []
-            for job in range(2):
-                own = dict(zip(self.names, (p[job] for p in parts(weights, self.shapes)), strict=True))
-                mine = images[2 * job : 2 * job + 2].permute(0, 3, 1, 2)
-                expected.append(functional_call(self.plain, own, (mine,)))
+            expected = torch.cat([self._plain_scores(weights, images, job) for job in (0, 1)])
             try:
-                same = self._same(self.params(weights), images, torch.cat(expected))
-                self.stacked = self.stacked if same else None
+                same = self._same(self.params(weights), images, expected)
             except Exception:
-                self.stacked = None
+                same = False
+            self.stacked = self.stacked if same else None
             jobs = self.params(weights)
             try:
-                works = self.stacked is not None or self._same(jobs, images, torch.cat(expected))
+                works = same or self._same(jobs, images, expected)
                 steady = self._steady(jobs, images)
                 self.by_layer = self._shortcuts_hold(jobs, images)
             except Exception as error:
@@ -108,6 +105,11 @@ class Programs:
                 "this model draws random numbers of its own, which would depend on what runs beside it:"
                 " use nn.Dropout in place of other kinds, or the CPU"
             )
+
+    def _plain_scores(self, weights: Tensor, images: Tensor, job: int) -> Tensor:
+        own = dict(zip(self.names, (p[job] for p in parts(weights, self.shapes)), strict=True))
+        found: Tensor = functional_call(self.plain, own, (images[2 * job : 2 * job + 2].permute(0, 3, 1, 2),))
+        return found
 
     def _same(self, jobs: Params, images: Tensor, expected: Tensor) -> bool:
         return torch.allclose(self.scores(jobs, images, None), expected, rtol=1e-3, atol=1e-3)
@@ -156,18 +158,16 @@ class Programs:
     def scores(self, params: Params, images: Tensor, keys: Tensor | None) -> Tensor:
         """Return class scores [jobs·m, C] of images [jobs·m, H, W, channels] in the jobs' models."""
         images = images.permute(0, 3, 1, 2)
-        named: dict[str, Tensor] = dict(zip(self.names, params, strict=True))
+        named = dict(zip(self.names, params, strict=True))
         if self.stacked is not None:
             self.stacked.train(keys is not None)
             named |= {} if keys is None else dict.fromkeys(self.keys, keys)
-            scores: Tensor = functional_call(self.stacked, named, (images,))
-            return scores.float()
+            return functional_call(self.stacked, named, (images,)).float()  # type: ignore[no-any-return]
         self.plain.train(keys is not None)
         named |= {} if keys is None else dict.fromkeys(self.keys, keys[:, None])
         by_job = images.reshape(len(params[0]), -1, *images.shape[1:])
         call = vmap(lambda own, mine: functional_call(self.plain, own, (mine,)), randomness="different")
-        found: Tensor = call(named, by_job)
-        return found.flatten(0, 1).float()
+        return call(named, by_job).flatten(0, 1).float()  # type: ignore[no-any-return]
 
     def batch(self, source: Tensor, samples: Tensor, views: Tensor | None = None) -> Tensor:
         """Gather images [n, H, W, channels] at samples [n], as seen in views [n], and normalise them."""
@@ -175,6 +175,12 @@ class Programs:
         if views is not None:
             images = viewed(images, views)
         return ((images.float() - self.mean) / self.std).to(self.dtype)
+
+    def _labelled(self, question: Question) -> tuple[Tensor, Tensor]:
+        """Return the images of all jobs as one batch, [jobs·m, …], and their labels [jobs·m]."""
+        samples = question.samples.flatten()
+        views = None if question.views is None else question.views.flatten()
+        return self.batch(self.train_images, samples, views), self.train_labels[samples.clamp(min=0)]
 
     def each_loss(
         self,
@@ -190,13 +196,10 @@ class Programs:
 
     def losses(self, params: Params, question: Question, keys: Tensor | None = None) -> Tensor:
         """Return every job's mean loss over its images: [jobs]."""
-        samples = question.samples
-        images = self.batch(self.train_images, samples.flatten(), _flat(question.views))
-        labels = self.train_labels[samples.flatten().clamp(min=0)]
-        each = self.each_loss(params, images, labels, question.outputs, keys)
-        there = samples != NO_IMAGE
+        each = self.each_loss(params, *self._labelled(question), question.outputs, keys)
+        there = question.samples != NO_IMAGE
         # Not a product: an image that fills up a row may be of a class without an output, and inf · 0 is NaN.
-        return torch.where(there, each.view(samples.shape), 0).sum(dim=1) / there.sum(dim=1)
+        return torch.where(there, each.view(there.shape), 0).sum(dim=1) / there.sum(dim=1)
 
     def loss_gradients(
         self, params: Params, question: Question, keys: Tensor | None = None
@@ -212,10 +215,10 @@ class Programs:
         given = iter(torch.autograd.grad(losses.sum(), [p for p in every if p.requires_grad]))
         return tuple(next(given) if p.requires_grad else torch.zeros_like(p) for p in every), losses.detach()
 
+    @torch.no_grad()
     def mean_losses(self, params: Params, question: Question) -> Tensor:
         """Return every job's mean loss, with nothing kept for a gradient."""
-        with torch.no_grad():
-            return self.losses(params, question)
+        return self.losses(params, question)
 
     def step(
         self,
@@ -223,13 +226,11 @@ class Programs:
         velocity: Params,
         question: Question,
         keys: Tensor,
-        rate: Tensor,
-        momentum: Tensor,
-        decay: Tensor,
-        rule: LocalTraining | None = None,
-        start: Params = (),
+        pace: Pace,
+        rule: LocalTraining | None,
+        start: Params,
     ) -> tuple[Params, Params, Tensor]:
-        """One SGD step of every job; rate, momentum and decay are [jobs]. A rule also needs where the jobs started."""
+        """One SGD step of every job. A rule also needs where the jobs started."""
         gradients, losses = self.loss_gradients(params, question, keys)
         with torch.no_grad():
             if rule is not None:
@@ -237,9 +238,7 @@ class Programs:
                     checked_direction(rule, g, p, first) if trained else g
                     for trained, g, p, first in zip(self.trained, gradients, params, start, strict=True)
                 )
-            params, velocity = self._updated(
-                params, velocity, gradients, rate, momentum, decay, tuple(self.trained)
-            )
+            params, velocity = self._updated(params, velocity, gradients, pace, tuple(self.trained))
         return params, velocity, losses
 
     def spread(self, params: Params, question: Question) -> tuple[Tensor, Tensor]:
@@ -252,17 +251,12 @@ class Programs:
         return found or variance_by_image(losses, params, self.trained, width)
 
     def _image_losses(self, question: Question) -> Losses:
-        samples = question.samples.flatten()
-        images = self.batch(self.train_images, samples, _flat(question.views))
-        labels = self.train_labels[samples]
+        images, labels = self._labelled(question)
         return lambda params: self.each_loss(params, images, labels, question.outputs)
 
+    @torch.no_grad()
     def right(self, params: Params, samples: Tensor, outputs: Tensor | None = None) -> Tensor:
         """Return how many of the test images at samples [m] each job classifies correctly, by class: [jobs, C]."""
-        with torch.no_grad():
-            return self._right(params, samples, outputs)
-
-    def _right(self, params: Params, samples: Tensor, outputs: Tensor | None) -> Tensor:
         jobs, width = len(params[0]), len(samples)
         images = self.batch(self.test_images, samples)
         scores = self.scores(params, images.repeat(jobs, 1, 1, 1), None)
@@ -272,25 +266,16 @@ class Programs:
         return right.float() @ F.one_hot(labels, self.num_classes).float()  # [jobs, m] @ [m, C]
 
 
-def _flat(views: Tensor | None) -> Tensor | None:
-    return None if views is None else views.flatten()
-
-
 def _by_image(outputs: Tensor | None, images: int) -> Tensor | None:
     """Return every job's outputs [jobs, C] for each of its images, [jobs·m, C]."""
     return None if outputs is None else outputs.repeat_interleave(images // len(outputs), dim=0)
 
 
 def updated(
-    params: Params,
-    velocity: Params,
-    gradients: Params,
-    rate: Tensor,
-    momentum: Tensor,
-    decay: Tensor,
-    trained: tuple[bool, ...],
+    params: Params, velocity: Params, gradients: Params, pace: Pace, trained: tuple[bool, ...]
 ) -> tuple[Params, Params]:
-    """Return parameters and velocities after v ← m v + g + d w, w ← w − η v; m, d and η are [jobs]."""
+    """Return parameters and velocities after v ← m v + g + d w, w ← w − η v."""
+    rate, momentum, decay = pace
     moved, turned = [], []
     for t, p, v, g in zip(trained, params, velocity, gradients, strict=True):
         own = (-1,) + (1,) * (p.dim() - 1)

@@ -2,7 +2,6 @@
 
 from typing import Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
 from fedteddi.errors import InputError, guarded
@@ -30,14 +29,14 @@ def checked_direction(rule: LocalTraining, gradient: Tensor, weights: Tensor, st
     name = type(rule).__name__
     with guarded(f"training.local_training={name}", "local-training"):
         found = rule.direction(gradient, weights, start)
-    if not isinstance(found, torch.Tensor) or found.shape != gradient.shape or found.dtype != gradient.dtype:
-        told = (
-            f"{found.dtype} of shape {tuple(found.shape)}"
-            if isinstance(found, torch.Tensor)
-            else type(found).__name__
-        )
+    if not isinstance(found, Tensor) or found.shape != gradient.shape or found.dtype != gradient.dtype:
         raise InputError(
-            f"training.local_training={name} returned {told}: return a tensor like the gradient,"
-            f" {gradient.dtype} of shape {tuple(gradient.shape)}"
+            f"training.local_training={name} returned {_described(found)}: return a tensor like the gradient,"
+            f" {_described(gradient)}"
         )
     return found
+
+
+def _described(value: object) -> str:
+    kind = type(value).__name__
+    return f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else kind

@@ -164,65 +164,47 @@ def _limits(values: Tensor) -> tuple[int, int]:
 
 
 def conv_product(
-    images: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    taps: tuple[int, int],
-    stride: int,
-    pad: int,
+    images: Tensor, weight: Tensor, bias: Tensor | None, taps: tuple[int, int], stride: int, pad: int,
     tile: Tile | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the convolution by the given tile, or by the usual one."""
-    jobs, _, channels, outputs = weight.shape
-    number, height, width, _ = images.shape
-    high, wide = _size(height, taps[0], stride, pad), _size(width, taps[1], stride, pad)
-    found = images.new_empty(number, high, wide, outputs)
-    b = number // jobs
-    every = taps[0] * taps[1]
-    tile = tile or product_tile(b * high * wide, every, channels, outputs, *_limits(images))
-    grid = (triton.cdiv(b * high * wide, tile.rows), triton.cdiv(outputs, tile.outputs), jobs)
-    _gathered_product[grid](
-        images, weight, weight if bias is None else bias, found, b, height, width, high, wide,
-        channels, outputs, every, taps[1], stride, pad, False, bias is not None, _precision(),
-        tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
-    return found
+    high, wide = (_size(images.shape[1 + i], taps[i], stride, pad) for i in (0, 1))
+    found = images.new_empty(len(images), high, wide, weight.shape[3])
+    return _fill_product(found, images, weight, bias, taps, stride, pad, tile, backward=False)
 
 
 def images_product(
-    back: Tensor,
-    weight: Tensor,
-    size: tuple[int, int],
-    taps: tuple[int, int],
-    stride: int,
-    pad: int,
+    back: Tensor, weight: Tensor, size: tuple[int, int], taps: tuple[int, int], stride: int, pad: int,
     tile: Tile | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the images' gradient, of so many pixels down and across, by the given tile, or by the usual one."""
-    jobs, _, channels, outputs = weight.shape
-    number, high, wide, _ = back.shape
-    found = back.new_empty(number, *size, channels)
-    b = number // jobs
-    pixels = b * triton.cdiv(size[0], stride) * triton.cdiv(size[1], stride)  # that meet the same taps
-    tile = tile or product_tile(pixels, taps[0] * taps[1], outputs, channels, *_limits(back))
-    grid = (triton.cdiv(pixels, tile.rows), triton.cdiv(channels, tile.outputs) * stride**2, jobs)
+    found = back.new_empty(len(back), *size, weight.shape[2])
+    return _fill_product(found, back, weight, None, taps, stride, pad, tile, backward=True)
+
+
+def _fill_product(
+    found: Tensor, source: Tensor, weight: Tensor, bias: Tensor | None, taps: tuple[int, int],
+    stride: int, pad: int, tile: Tile | None, *, backward: bool,
+) -> Tensor:  # fmt: skip
+    """Launch the kernel from source [jobs·b, H, W, C] to found [jobs·b, H', W', O], and return that."""
+    (height, width, channels), (high, wide, outputs) = source.shape[1:], found.shape[1:]
+    jobs, b, every = len(weight), len(source) // len(weight), taps[0] * taps[1]
+    apart = stride if backward else 1
+    pixels = b * triton.cdiv(high, apart) * triton.cdiv(wide, apart)  # that meet the same taps
+    tile = tile or product_tile(pixels, every, channels, outputs, *_limits(source))
+    grid = (triton.cdiv(pixels, tile.rows), triton.cdiv(outputs, tile.outputs) * apart**2, jobs)
     _gathered_product[grid](
-        back, weight, weight, found, b, high, wide, *size,
-        outputs, channels, taps[0] * taps[1], taps[1], stride, pad, True, False, _precision(),
+        source, weight, weight if bias is None else bias, found, b, height, width, high, wide,
+        channels, outputs, every, taps[1], stride, pad, backward, bias is not None, _precision(),
         tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     return found
 
 
 def weight_product(
-    images: Tensor,
-    back: Tensor,
-    jobs: int,
-    taps: tuple[int, int],
-    stride: int,
-    pad: int,
+    images: Tensor, back: Tensor, jobs: int, taps: tuple[int, int], stride: int, pad: int,
     tile: Tile | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the weights' gradient by the given tile, or by the usual one."""
     number, height, width, channels = images.shape
     _, high, wide, outputs = back.shape
@@ -289,8 +271,7 @@ def _(back, rounded, height, width, stride, pad):
 
 @weight_gradient.register_fake
 def _(images, back, jobs, taps_down, taps_across, stride, pad):
-    shape = (jobs, taps_down * taps_across, images.shape[3], back.shape[3])
-    return torch.empty(shape, device=images.device)
+    return torch.empty(jobs, taps_down * taps_across, images.shape[3], back.shape[3], device=images.device)
 
 
 def _remember(ctx, inputs, output):
@@ -307,8 +288,7 @@ def _backward(ctx, back):
     if ctx.needs_input_grad[0]:
         of_images = _images_gradient(back, rounded, images.shape[1], images.shape[2], ctx.stride, ctx.pad)
     if ctx.needs_input_grad[1]:
-        found = weight_gradient(images, back, jobs, down, across, ctx.stride, ctx.pad)
-        of_weight = found.view(rounded.shape)
+        of_weight = weight_gradient(images, back, jobs, down, across, ctx.stride, ctx.pad).view(rounded.shape)
     if ctx.biased and ctx.needs_input_grad[3]:
         of_bias = back.view(jobs, -1, outputs).sum(dim=1, dtype=torch.float32)
     return of_images, of_weight, None, of_bias, None, None

@@ -103,27 +103,14 @@ def _normalised_back(
 def _stacked_norm(
     values: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    number, channels = len(values), values.shape[-1]
-    pixels = values[0].numel() // channels
     found = torch.empty_like(values)
-    means = torch.empty(number, groups, device=values.device)
+    means = torch.empty(len(values), groups, device=values.device)
     scales = torch.empty_like(means)
-    block = _pixels_at_once(pixels, channels)
-    _normalised[(number,)](
-        values,
-        weight,
-        bias,
-        found,
-        means,
-        scales,
-        number // len(weight),
-        pixels,
-        channels,
-        groups,
-        eps,
-        relu,
-        block,
-    )
+    pixels, channels, block = _sizes(values)
+    _normalised[(len(values),)](
+        values, weight, bias, found, means, scales, len(values) // len(weight),
+        pixels, channels, groups, eps, relu, block,
+    )  # fmt: skip
     return found, means, scales
 
 
@@ -131,21 +118,22 @@ def _stacked_norm(
 def _norm_gradients(
     values: Tensor, back: Tensor, weight: Tensor, bias: Tensor, means: Tensor, scales: Tensor, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    number, channels = len(values), values.shape[-1]
-    pixels = values[0].numel() // channels
     found = torch.empty_like(values)
-    of_weight = torch.empty(number, channels, device=values.device)
+    pixels, channels, block = _sizes(values)
+    of_weight = torch.empty(len(values), channels, device=values.device)
     of_bias = torch.empty_like(of_weight)
-    block = _pixels_at_once(pixels, channels)
-    _normalised_back[(number,)](
-        values, back, weight, bias, means, scales, found, of_weight, of_bias, number // len(weight),
+    _normalised_back[(len(values),)](
+        values, back, weight, bias, means, scales, found, of_weight, of_bias, len(values) // len(weight),
         pixels, channels, means.shape[1], relu, block,
     )  # fmt: skip
     return found, of_weight, of_bias
 
 
-def _pixels_at_once(pixels: int, channels: int) -> int:
-    return max(1, min(triton.next_power_of_2(pixels), VALUES // channels))
+def _sizes(values: Tensor) -> tuple[int, int, int]:
+    """Return an image's pixels and channels, and how many pixels a program holds at a time."""
+    channels = values.shape[-1]
+    pixels = values[0].numel() // channels
+    return pixels, channels, max(1, min(triton.next_power_of_2(pixels), VALUES // channels))
 
 
 @_stacked_norm.register_fake
