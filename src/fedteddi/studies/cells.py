@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedteddi.results.runs import ACCURACIES, Accuracy
 from fedteddi.results.tables import RoundsTo, percent, saving
-from fedteddi.studies.comparison import Comparison, Verdict, verdict_of_rounds
+from fedteddi.studies.comparison import Verdict, compared, compared_rounds
 from fedteddi.studies.outcomes import FINAL, MEAN, Outcomes, Place
 
 Outcome = Literal["won", "tied", "not won", "open", "already met at round 0", "not reached by any scheduler"]
@@ -75,9 +75,9 @@ class Cell:
         """Whether 95 % intervals say so too: against every rule if won, against one of the better ones if not."""
         others = self.others.values()
         if self.outcome == "won":
-            return all(verdict_of_rounds(self.ours, other) == "holds" for other in others)
+            return all(compared_rounds(self.ours, other).verdict == "holds" for other in others)
         beating = [other for other in others if self._is_beaten_by(other)]
-        return any(verdict_of_rounds(self.ours, other) == "does not hold" for other in beating)
+        return any(compared_rounds(self.ours, other).verdict == "does not hold" for other in beating)
 
     def row(self) -> dict[str, object]:
         """Return the cell as a row of a table."""
@@ -173,11 +173,11 @@ def standing_table(found: Outcomes) -> pd.DataFrame:
 def _standing(values: dict[str, np.ndarray], ours: str) -> dict[str, object]:
     """Return a row: our value, place, the best other rule, and from whom a 95 % interval tells us apart."""
     mine = values[ours]
-    against = {rule: Comparison(mine, own) for rule, own in values.items() if rule != ours}
+    against = {rule: compared(mine, own) for rule, own in values.items() if rule != ours}
     best = max(against, key=lambda rule: float(values[rule].mean()))
     ahead = {rule for rule, own in against.items() if own.verdict == "holds"}
     # "Does not hold" of the one is not "ahead" of the other: they may be the same.
-    behind = {rule for rule in against if Comparison(values[rule], mine).verdict == "holds"}
+    behind = {rule for rule in against if compared(values[rule], mine).verdict == "holds"}
     open_ = [rule for rule in against if rule not in ahead | behind]
     facts = against[best].shown
     better = sum(float(values[rule].mean()) > float(mine.mean()) for rule in against)

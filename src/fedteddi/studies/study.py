@@ -12,11 +12,10 @@ from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.results.runs import ACCURACIES, Accuracy, Study
 from fedteddi.schedulers.registry import named_rule
 from fedteddi.settings import Positive, Section, Settings, load_experiment
-from fedteddi.studies.claims import Claim, Faster, First
+from fedteddi.studies.claims import Claim, Faster, First, Share
 from fedteddi.studies.outcomes import Outcomes
 
 BASELINE = "baseline"
-Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Level(Section):
