@@ -121,6 +121,14 @@ class StudyPlan(Section):
             yield from ((factor, level) for level in factor.levels if level.changes)
 
     @property
+    def levels(self) -> dict[str, Level]:
+        """Every level by its folder, the baseline first, each with all rules that are run there."""
+        found = {BASELINE: Level(label=BASELINE, only=[*self.rule_names])}
+        for factor, level in self.varied():
+            found[factor.key(level)] = level.model_copy(update={"only": level.only or self.concerned(factor)})
+        return found
+
+    @property
     def level_names(self) -> dict[str, str]:
         """What people call every level, by its folder, the baseline first."""
         named = {factor.key(level): factor.named(level) for factor, level in self.varied()}
