@@ -1,7 +1,7 @@
 """The commands that repeat a study. Torch is imported only when it is used."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,10 +23,46 @@ from fedteddi.errors import InputError, nearest_hint, shown
 
 if TYPE_CHECKING:
     from fedteddi.studies.page import Page
+    from fedteddi.studies.study import StudyPlan
 
 Names = list[str] | None
-Numbers = list[float] | None
 Folder = Path | None
+StudyName = Annotated[
+    str,
+    typer.Argument(
+        help="The paper's cifar10 or cifar100, or sensitivity (what their claims depend on); of fedteddi-plus"
+        " plus-cifar10, plus-cifar100, plus-fashion or plus-ablation; or a .toml file."
+    ),
+]
+Rule = Annotated[Names, typer.Option(help="Only this rule, such as random (may be repeated).")]
+Deadline = Annotated[
+    list[float] | None, typer.Option(help="Only this deadline, in seconds (may be repeated).")
+]
+Seeds = Annotated[
+    str | None, typer.Option(help="How many, from the study's first on, or which (10-14); default all.")
+]
+Factor = Annotated[
+    Names, typer.Option(help="Only this factor and the baseline (may be repeated); baseline: only that.")
+]
+Level = Annotated[Names, typer.Option(help="Only this level of the one --factor (may be repeated).")]
+Skip = Annotated[Names, typer.Option(help="Not this level, such as search-exact (may be repeated).")]
+Out = Annotated[
+    Folder, typer.Option("--out", help="Where the runs are; default runs/STUDY (--quick: …-quick).")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Everything once, in minutes, with one seed.")]
+Summarise = Annotated[
+    Folder,
+    typer.Option(help="Run nothing: add the finished runs of --out to the summaries in this folder."),
+]
+FromSummaries = Annotated[
+    Folder,
+    typer.Option(help="Run nothing: write the page DIR.md about the summaries in DIR.", metavar="DIR"),
+]
+Readme = Annotated[
+    Folder, typer.Option(help="With either of these: also write the claims between their marks in this file.")
+]
+Svg = Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Write all tables and outcomes as CSV, too.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -37,108 +73,85 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    study: Annotated[
-        str,
-        typer.Argument(
-            help="The paper's cifar10 or cifar100, or sensitivity (what their claims depend on); of fedteddi-plus"
-            " plus-cifar10, plus-cifar100, plus-fashion or plus-ablation; or a .toml file."
-        ),
-    ],
-    scheduler: Annotated[
-        Names, typer.Option(help="Only this rule, such as random (may be repeated).")
-    ] = None,
-    deadline: Annotated[
-        Numbers, typer.Option(help="Only this deadline, in seconds (may be repeated).")
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option(help="How many, from the study's first on, or which (10-14); default all.")
-    ] = None,
-    factor: Annotated[
-        Names, typer.Option(help="Only this factor and the baseline (may be repeated); baseline: only that.")
-    ] = None,
-    level: Annotated[
-        Names, typer.Option(help="Only this level of the one --factor (may be repeated).")
-    ] = None,
-    skip: Annotated[
-        Names, typer.Option(help="Not this level, such as search-exact (may be repeated).")
-    ] = None,
+    study: StudyName,
+    scheduler: Rule = None,
+    deadline: Deadline = None,
+    seeds: Seeds = None,
+    factor: Factor = None,
+    level: Level = None,
+    skip: Skip = None,
     device: Device = "auto",
     data_dir: DataDir = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Where the runs are; default runs/STUDY (--quick: …-quick).")
-    ] = None,
+    out_folder: Out = None,
     resume: Resume = False,
     time_limit: TimeLimit = None,
     ray: Ray = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Everything once, in minutes, with one seed.")
-    ] = False,
+    quick: Quick = False,
     changes: Changes = None,
-    summarise: Annotated[
-        Folder,
-        typer.Option(help="Run nothing: add the finished runs of --out to the summaries in this folder."),
-    ] = None,
-    from_summaries: Annotated[
-        Folder,
-        typer.Option(help="Run nothing: write the page DIR.md about the summaries in DIR.", metavar="DIR"),
-    ] = None,
-    readme: Annotated[
-        Folder,
-        typer.Option(help="With either of these: also write the claims between their marks in this file."),
-    ] = None,
-    svg: Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Write all tables and outcomes as CSV, too.")] = False,
+    summarise: Summarise = None,
+    from_summaries: FromSummaries = None,
+    readme: Readme = None,
+    svg: Svg = False,
+    csv: Csv = False,
 ) -> None:
     """Repeat a study, and set its claims beside what was found.
 
     Parts may be run one by one: the same --out with --resume and another --scheduler, --deadline, --seeds, --factor or
     --level. The page about all finished runs of --out is written to OUT/report whenever those asked for are done.
     """
-    from fedteddi.studies import page, play
     from fedteddi.studies.study import load_study
 
     plan = load_study(study)
     plan = plan.quickened() if quick else plan
-    folder = out_folder or Path("runs") / (f"{plan.name}-quick" if quick else plan.name)
-    if summarise is not None and from_summaries is not None:
-        raise InputError("--summarise and --from-summaries: give one; --summarise writes the page as well")
-    kept = summarise or from_summaries
-    if readme is not None and kept is None:
-        raise InputError(f"--readme {readme}: give it with --summarise or --from-summaries")
-    if summarise is not None:
-        name_unfinished(play.summarise(plan, folder, summarise))
-    if kept is not None:
-        into = out_folder if from_summaries is not None else None
-        made = page.page_of_summaries(plan, kept, into, readme, svg=svg, csv=csv)
-        name_failed(made.failed)
-        _show(made)
+    if summarise or from_summaries or readme:
+        _from_summaries(plan, out_folder, summarise, from_summaries, readme, svg=svg, csv=csv)
         return
+    given: dict[str, Any] = {"schedulers": scheduler or [], "deadlines_s": deadline or [], "skip": skip or []}
+    given |= {"factors": factor or [], "levels": level or [], "changes": changes or []}
+    given["seeds"] = None if seeds is None else parse_seeds(seeds, plan.seeds[0])
+    given |= {"device": device, "data_dir": data_dir, "resume": resume, "ray": ray}
+    given["time_limit_s"] = seconds_left(time_limit)
+    _play(plan, out_folder or _runs(plan), given, svg=svg, csv=csv)
+
+
+def _runs(plan: "StudyPlan") -> Path:
+    """Return the folder in which a study's runs are, unless another is named."""
+    return Path("runs") / (f"{plan.name}-quick" if plan.is_quick else plan.name)
+
+
+def _from_summaries(
+    plan: "StudyPlan", out_folder: Folder, summarise: Folder, kept: Folder, readme: Folder, **also: bool
+) -> None:
+    """Write the page about summaries, after finished runs have been added to them, if asked to."""
+    from fedteddi.studies import page, play
+
+    if summarise and kept:
+        raise InputError("--summarise and --from-summaries: give one; --summarise writes the page as well")
+    if summarise:
+        name_unfinished(play.summarise(plan, out_folder or _runs(plan), summarise))
+        made = page.page_of_summaries(plan, summarise, None, readme, **also)
+    elif kept:
+        made = page.page_of_summaries(plan, kept, out_folder, readme, **also)
+    else:
+        raise InputError(f"--readme {readme}: give it with --summarise or --from-summaries")
+    name_failed(made.failed)
+    _show(made)
+
+
+def _play(plan: "StudyPlan", folder: Path, given: dict[str, Any], **also: bool) -> None:
+    """Play a study, or the part of it that is given, and write its page once that is done."""
+    from fedteddi.studies import page, play
+
     with watching() as watch:
-        played = play.reproduce(
-            plan,
-            out=folder,
-            schedulers=scheduler or [],
-            seeds=None if seeds is None else parse_seeds(seeds, plan.seeds[0]),
-            deadlines_s=deadline or [],
-            factors=factor or [],
-            levels=level or [],
-            skip=skip or [],
-            changes=changes or [],
-            resume=resume,
-            time_limit_s=seconds_left(time_limit),
-            watch=watch,
-            device=device,
-            data_dir=data_dir,
-            ray=ray,
-        )
+        played = play.reproduce(plan, out=folder, watch=watch, **given)
     failures = {name: run.failure for name, run in played.items() if run.failure is not None}
     say_failed(failures)
     finished = all(run.finished or run.failure for run in played.values())
-    if finished and len(failures) < len(played):
-        made, unfinished = page.page_of_runs(plan, folder, svg=svg, csv=csv)
-        name_unfinished(unfinished)
-        _show(made)
     if len(failures) < len(played):
+        if finished:
+            made, unfinished = page.page_of_runs(plan, folder, **also)
+            name_unfinished(unfinished)
+            _show(made)
         say_where(folder, finished, "all other rounds" if failures else "all rounds")
     if failures:
         raise typer.Exit(1)

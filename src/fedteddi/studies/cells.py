@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedteddi.results.runs import ACCURACIES, Accuracy
 from fedteddi.results.tables import RoundsTo, percent, saving
-from fedteddi.studies.comparison import Comparison, Verdict, verdict_of_rounds
+from fedteddi.studies.comparison import Verdict, compared, compared_rounds, together
 from fedteddi.studies.outcomes import FINAL, MEAN, Outcomes, Place
 
 Outcome = Literal["won", "tied", "not won", "open", "already met at round 0", "not reached by any scheduler"]
@@ -49,12 +49,13 @@ class Cell:
             return "already met at round 0"
         if not any(rounds.reached for rounds in every):
             return "not reached by any scheduler"
-        mine, others = _mean(self.ours), self.others.values()
+        others = self.others.values()
         if any(self._is_beaten_by(other) for other in others):
             return "not won"
         if not _is_whole(self.ours) or any(self._may_be_beaten_by(other) for other in others):
             return "open"
-        return "tied" if any(_is_whole(other) and _mean(other) == mine for other in others) else "won"
+        tied = any(_is_whole(other) and _mean(other) == _mean(self.ours) for other in others)
+        return "tied" if tied else "won"
 
     def _is_beaten_by(self, other: RoundsTo) -> bool:
         """Whether another rule surely needs fewer rounds in the mean; where ours misses some, its mean is above K's."""
@@ -71,13 +72,19 @@ class Cell:
         return self.outcome not in ("already met at round 0", "not reached by any scheduler")
 
     @property
-    def is_clear(self) -> bool:
-        """Whether 95 % intervals say so too: against every rule if won, against one of the better ones if not."""
-        others = self.others.values()
+    def verdict(self) -> Verdict:
+        """What 95 % intervals decide: won against every rule, or not won against one of the better ones."""
         if self.outcome == "won":
-            return all(verdict_of_rounds(self.ours, other) == "holds" for other in others)
-        beating = [other for other in others if self._is_beaten_by(other)]
-        return any(verdict_of_rounds(self.ours, other) == "does not hold" for other in beating)
+            won = together(compared_rounds(self.ours, other).verdict for other in self.others.values())
+            return "holds" if won == "holds" else "inconclusive"
+        beating = [other for other in self.others.values() if self._is_beaten_by(other)]
+        lost = (compared_rounds(self.ours, other).verdict == "does not hold" for other in beating)
+        return "does not hold" if any(lost) else "inconclusive"
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether intervals decide."""
+        return self.verdict != "inconclusive"
 
     def row(self) -> dict[str, object]:
         """Return the cell as a row of a table."""
@@ -98,11 +105,7 @@ class Cell:
 
 def verdict_of_cells(found: list[Cell]) -> Verdict:
     """Return holds if every cell that can be won is won clearly, does not hold if one is clearly not."""
-    contested = [cell for cell in found if cell.is_contested]
-    if any(cell.outcome == "not won" and cell.is_clear for cell in contested):
-        return "does not hold"
-    won = [cell.outcome == "won" and cell.is_clear for cell in contested]
-    return "holds" if won and all(won) else "inconclusive"
+    return together(cell.verdict for cell in found if cell.is_contested)
 
 
 def cells(found: Outcomes, rules: Iterable[str], deadlines_s: Iterable[float]) -> list[Cell]:
@@ -129,9 +132,14 @@ def _contests(
 
 
 def cells_table(found: list[Cell]) -> pd.DataFrame:
-    """Return the cells as a table; the frame only where there are several."""
-    table = pd.DataFrame([cell.row() for cell in found])
-    return table.drop(columns="frame") if len({cell.place.frame for cell in found}) == 1 else table
+    """Return the cells as a table."""
+    return _table([cell.row() for cell in found])
+
+
+def _table(rows: list[dict[str, object]]) -> pd.DataFrame:
+    """Return rows as a table; the frame only where there are several."""
+    table = pd.DataFrame(rows)
+    return table.drop(columns="frame") if len({row["frame"] for row in rows}) == 1 else table
 
 
 def cells_in_short(found: list[Cell]) -> str:
@@ -159,25 +167,19 @@ def standing_table(found: Outcomes) -> pd.DataFrame:
         for metric, measure in MEASURES.items():
             each = {rule: found.values(metric, rule, place, accuracy) for rule in rules}
             values = {rule: np.array([own[seed] for seed in seeds]) for rule, own in each.items()}
-            where = {
-                "frame": place.frame,
-                "deadline s": place.deadline_s,
-                "accuracy": accuracy,
-                "measure": measure,
-            }
-            rows.append(where | _standing(values, found.ours))
-    table = pd.DataFrame(rows)
-    return table.drop(columns="frame") if rows and len(found.study.frames) == 1 else table
+            where = {"frame": place.frame, "deadline s": place.deadline_s, "accuracy": accuracy}
+            rows.append(where | {"measure": measure} | _standing(values, found.ours))
+    return _table(rows)
 
 
 def _standing(values: dict[str, np.ndarray], ours: str) -> dict[str, object]:
     """Return a row: our value, place, the best other rule, and from whom a 95 % interval tells us apart."""
     mine = values[ours]
-    against = {rule: Comparison(mine, own) for rule, own in values.items() if rule != ours}
+    against = {rule: compared(mine, own) for rule, own in values.items() if rule != ours}
     best = max(against, key=lambda rule: float(values[rule].mean()))
     ahead = {rule for rule, own in against.items() if own.verdict == "holds"}
     # "Does not hold" of the one is not "ahead" of the other: they may be the same.
-    behind = {rule for rule in against if Comparison(values[rule], mine).verdict == "holds"}
+    behind = {rule for rule in against if compared(values[rule], mine).verdict == "holds"}
     open_ = [rule for rule in against if rule not in ahead | behind]
     facts = against[best].shown
     better = sum(float(values[rule].mean()) > float(mine.mean()) for rule in against)

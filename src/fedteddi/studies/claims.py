@@ -16,11 +16,12 @@ from fedteddi.results.tables import percent
 from fedteddi.schedulers.registry import named_rule
 from fedteddi.settings import Positive, Section
 from fedteddi.studies.cells import cells, cells_in_short, verdict_of_cells
-from fedteddi.studies.comparison import Comparison
-from fedteddi.studies.findings import Finding, Result, above_all, ahead, counted, faster, unknown
+from fedteddi.studies.comparison import compared
+from fedteddi.studies.findings import Finding, Result, above_all, ahead, counted, decided, faster, unknown
 from fedteddi.studies.outcomes import DROP, MEAN, NEW, NONE, OLD, ROUNDS, Outcomes, Place
 
 NOT_REACHED = "not reached by any scheduler"
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _Claim(Section):
@@ -30,9 +31,8 @@ class _Claim(Section):
     accuracies: list[Accuracy] = Field(default=[*ACCURACIES])
     deadline_s: Positive | None = None  # None: all deadlines of the study
     frames: list[int] = Field(default=[1])
-    than: str | list[str] = Field(
-        default=[]
-    )  # the baseline, or baselines; none named: all other rules of the study
+    # The baseline, or baselines; none named: all other rules of the study.
+    than: str | list[str] = Field(default=[])
 
     @field_validator("than")
     @classmethod
@@ -76,9 +76,7 @@ class Faster(_Claim):
 
     kind: Literal["faster"]
     than: str
-    target: Annotated[float, Field(gt=0, lt=1)] | None = (
-        None  # None: the highest level that one of them reaches
-    )
+    target: Share | None = None  # None: the highest level that one of them reaches
     gain: Literal["faster", "fewer rounds"] = "faster"  # R'/R − 1 or 1 − R/R': how the paper counts it
     fallback: bool = (
         False  # where the target leaves it inconclusive: also at the highest level that is reached
@@ -99,9 +97,8 @@ class Faster(_Claim):
     def _title(self, found: Outcomes) -> str:
         text = f"{self.gain} than {self.than}" + (f", {self.deadline_s:g} s" if self.deadline_s else "")
         text = f"frame {self.frames[0]}: {text}" if len(found.study.frames) > 1 else text
-        return (
-            f"{text}, to {percent(self.target) if self.target else 'the highest level one of them reaches'}"
-        )
+        level = percent(self.target) if self.target else "the highest level one of them reaches"
+        return f"{text}, to {level}"
 
     def _level(self, found: Outcomes, place: Place, accuracy: str) -> float | None:
         """Return the accuracy to be reached; None if neither reaches a level with every seed."""
@@ -142,10 +139,8 @@ class First(_Claim):
                 yield unknown(f"{where}: no runs of {found.ours} and {missing[0]}")
             elif "accuracy" in self.what:
                 each = {rule: ahead(found, self.what, rule, place, accuracy) for rule in present}
-                finding, numbers = (
-                    counted(where, each, missing),
-                    found.compare(self.what, others, place, accuracy),
-                )
+                finding = counted(where, each, missing)
+                numbers = found.compare(self.what, others, place, accuracy)
                 if self.what == MEAN:
                     often = above_all(found, present, place, accuracy)
                     finding = replace(finding, full=f"{finding.full}, {often}")
@@ -158,9 +153,8 @@ class First(_Claim):
                     yield unknown(f"{where}: {why}", "not reached")
                 for level in levels if self.what == "speed to each level" else levels[-1:]:
                     each = {rule: faster(found, rule, place, accuracy, level) for rule in present}
-                    yield counted(
-                        where if self.what == "speed" else f"{where}, {percent(level)}", each, missing
-                    )
+                    at = where if self.what == "speed" else f"{where}, {percent(level)}"
+                    yield counted(at, each, missing)
 
 
 class LargestLead(_Claim):
@@ -181,10 +175,10 @@ class LargestLead(_Claim):
                 yield unknown(f"{where}: runs are missing")
                 continue
             one, other = (np.array([leads[t][seed] for seed in seeds]) for t in (tight, time))
-            numbers = Comparison(one, other)
+            numbers = compared(one, other)
             difference = numbers.shown["difference"]
             text = f"{where}: lead {one.mean():+.3f} against {other.mean():+.3f}, difference {difference}"
-            yield Finding(numbers.verdict, f"{where}: {difference}", text, numbers.mark, numbers)
+            yield decided(numbers, f"{where}: {difference}", text)
 
     def _leads(self, found: Outcomes, time: float, accuracy: str) -> dict[int, float]:
         """Return ours minus the mean of the baselines, by seed; only seeds that all of them have."""

@@ -13,9 +13,8 @@ import numpy as np
 from fedteddi.results.tables import RoundsTo, mean_interval, rounds_interval, saving, spread
 
 Verdict = Literal["holds", "does not hold", "inconclusive"]
-Mark = Literal[
-    "ahead", "behind", "mixed", "not reached", "not run"
-]  # seed by seed, whatever the interval says
+# Seed by seed, whatever the interval says.
+Mark = Literal["ahead", "behind", "mixed", "not reached", "not run"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 MARKS: tuple[Mark, ...] = get_args(Mark)
 
@@ -42,22 +41,12 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A number of two rules, seed by seed; a difference above zero means that ours is ahead."""
+    """A number of two rules, seed by seed."""
 
-    ours: np.ndarray
-    theirs: np.ndarray
-    digits: int = 3
-    smaller: bool = False  # whether the smaller number is ahead
-
-    @property
-    def differences(self) -> np.ndarray:
-        """By how much ours is ahead, [seeds]."""
-        return np.asarray(self.theirs - self.ours if self.smaller else self.ours - self.theirs)
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether ours is ahead."""
-        return verdict_of(mean_interval(self.differences))
+    differences: np.ndarray  # by how much ours is ahead, [seeds]
+    verdict: Verdict
+    shown: dict[str, str]  # as text: ours, theirs, difference; of rounds also what is saved
+    rank: tuple[float, float]  # where the other rule stands among others: the best has the least
 
     @property
     def mark(self) -> Mark:
@@ -67,66 +56,32 @@ class Comparison:
         ahead, behind = (self.differences > 0).all(), (self.differences < 0).all()
         return "ahead" if ahead else "behind" if behind else "mixed"
 
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Where the other rule stands among others: the best has the least."""
-        return 0.0, -float(self.theirs.mean())
 
-    @property
-    def shown(self) -> dict[str, str]:
-        """Both numbers and their difference as text: ours, theirs, difference."""
-        ours, theirs = (spread(values.tolist(), self.digits) for values in (self.ours, self.theirs))
-        return {"ours": ours, "theirs": theirs, "difference": points(self.differences, self.digits)}
-
-
-@dataclass(frozen=True, eq=False)
-class RoundsComparison(Comparison):
-    """Rounds to a target, fewer being ahead; NaN where a run never reaches it."""
-
-    in_frame: int = 0  # K
-    every: int = 1  # rounds from one evaluation to the next
-
-    @property
-    def both(self) -> tuple[RoundsTo, RoundsTo]:
-        """Ours and theirs as tables show them."""
-        mine, other = (rounds_of(values, self.in_frame, self.every) for values in (self.ours, self.theirs))
-        return mine, other
-
-    @property
-    def differences(self) -> np.ndarray:
-        """Rounds saved, [seeds]; infinite where one of the two never gets there, NaN where neither does."""
-        ours, theirs = (np.where(np.isnan(values), np.inf, values) for values in (self.ours, self.theirs))
-        with np.errstate(invalid="ignore"):
-            return np.asarray(theirs - ours)
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether ours needs fewer rounds."""
-        return verdict_of_rounds(*self.both)
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Who reaches the target with most seeds is best, and of these who needs the fewest rounds."""
-        return -self.both[1].share, float(self.both[1].censored.mean())
-
-    @property
-    def shown(self) -> dict[str, str]:
-        """Rounds of both, their difference, and both ways to tell it: fewer rounds, faster."""
-        facts = saving(*self.both)
-        return facts | {"difference": facts["difference (95 %)"]}
+def compared(ours: np.ndarray, theirs: np.ndarray, digits: int = 3, smaller: bool = False) -> Comparison:
+    """Compare a number that should be larger, or smaller, [seeds]."""
+    differences = theirs - ours if smaller else ours - theirs
+    facts = {"ours": spread(ours.tolist(), digits), "theirs": spread(theirs.tolist(), digits)}
+    facts["difference"] = points(differences, digits)
+    return Comparison(
+        differences, verdict_of(mean_interval(differences)), facts, (0.0, -float(theirs.mean()))
+    )
 
 
-def rounds_of(values: np.ndarray, in_frame: int, every: int) -> RoundsTo:
-    """Return rounds as tables show them; NaN is never."""
-    return RoundsTo(tuple(None if np.isnan(value) else int(value) for value in values), in_frame, every)
+def compared_rounds(ours: RoundsTo, theirs: RoundsTo) -> Comparison:
+    """Compare rounds to a target: a rule that gets there with more seeds ranks first, then one with fewer rounds.
 
-
-def verdict_of_rounds(mine: RoundsTo, other: RoundsTo) -> Verdict:
-    """Decide whether the first needs fewer rounds than the second, seed by seed."""
-    missed = [rounds.reached < len(rounds.rounds) for rounds in (mine, other)]
-    if all(missed) or not (mine.censored.any() or other.censored.any()):  # or neither had anything to learn
-        return "inconclusive"
-    return verdict_of(rounds_interval(mine, other), *missed)
+    Differences are infinite where one of the two never gets there, NaN where neither does.
+    """
+    mine, other = (np.array([np.inf if r is None else r for r in own.rounds]) for own in (ours, theirs))
+    with np.errstate(invalid="ignore"):
+        differences = other - mine
+    missed = [own.reached < len(own.rounds) for own in (ours, theirs)]
+    verdict: Verdict = "inconclusive"
+    if not all(missed) and (mine.any() or other.any()):  # else neither had anything to learn
+        verdict = verdict_of(rounds_interval(ours, theirs), *missed)
+    facts = saving(ours, theirs)
+    facts["difference"] = facts["difference (95 %)"]
+    return Comparison(differences, verdict, facts, (-theirs.share, float(theirs.censored.mean())))
 
 
 def points(differences: np.ndarray, digits: int = 3) -> str:

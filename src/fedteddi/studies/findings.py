@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedteddi.results.tables import percent
-from fedteddi.studies.comparison import Comparison, Mark, Verdict, together
-from fedteddi.studies.outcomes import NONE, ROUNDS, Outcomes, Place
+from fedteddi.studies.comparison import Comparison, Mark, Verdict, compared_rounds, together
+from fedteddi.studies.outcomes import NONE, Outcomes, Place
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Finding:
     @property
     def seeds(self) -> int:
         """On how many seeds it was compared."""
-        return len(self.numbers.ours) if self.numbers else 0
+        return len(self.numbers.differences) if self.numbers else 0
 
 
 @dataclass(frozen=True)
@@ -53,40 +53,43 @@ def unknown(why: str, mark: Mark = "not run") -> Finding:
     return Finding("inconclusive", why, why, mark)
 
 
+def decided(numbers: Comparison, short: str, full: str = "") -> Finding:
+    """Return the finding of a comparison, with its verdict."""
+    return Finding(numbers.verdict, short, full or short, numbers.mark, numbers)
+
+
 def faster(
     found: Outcomes, than: str, place: Place, accuracy: str, target: float | None, gain: str = "faster"
 ) -> Finding:
     """Compare the rounds to a target; `gain` is what is told in short."""
-    numbers = found.compare(ROUNDS, [than], place, accuracy, target) if target else None
-    if not found.seeds((found.ours, than), place.deadline_s, place.frame):
+    seeds = found.seeds((found.ours, than), place.deadline_s, place.frame)
+    if not seeds:
         return unknown(f"{place.name}: runs are missing")
-    if numbers is None or target is None:
+    if target is None:
         why = "neither reaches a multiple of 5 % above all starts with every seed"
         return unknown(f"{place.name}: {why}", "not reached")
+    both = [found.rounds_to(rule, place, accuracy, target, seeds) for rule in (found.ours, than)]
+    numbers = compared_rounds(*both)
     facts, where = numbers.shown, f"{place.name}, {percent(target)}"
-    if not numbers.ours.any() and not numbers.theirs.any():  # NaN, which is never, counts as something
-        met = f"{where}: already met at round 0 by both"
-        return Finding(numbers.verdict, met, met, numbers.mark, numbers)
+    if not any(rounds.censored.any() for rounds in both):
+        return decided(numbers, f"{where}: already met at round 0 by both")
     short = full = f"{where}: {facts['ours']} against {facts['theirs']} rounds"
     slower = facts[gain].lstrip("≥≤ ").startswith("-")  # "-31% fewer" would take a second reading
     if facts[gain] != "–" and not slower:
         short = f"{where}: {facts[gain]} {gain}"
-    told = {"faster": f"{facts['faster']} faster", "fewer rounds": f"{facts['fewer rounds']} fewer rounds"}
-    told["difference"] = f"difference {facts['difference']}"
-    full += "".join(f", {words}" for fact, words in told.items() if facts[fact] != "–")
-    return Finding(numbers.verdict, short, full, numbers.mark, numbers)
+    full += "".join(f", {facts[way]} {way}" for way in ("faster", "fewer rounds") if facts[way] != "–")
+    full += f", difference {facts['difference']}" if facts["difference"] != "–" else ""
+    return decided(numbers, short, full)
 
 
-def ahead(
-    found: Outcomes, metric: str, than: str, place: Place, accuracy: str = NONE, digits: int = 3
-) -> Finding:
+def ahead(found: Outcomes, metric: str, than: str, place: Place, accuracy: str, digits: int = 3) -> Finding:
     """Compare a number with a baseline's."""
-    numbers = found.compare(metric, [than], place, accuracy, digits=digits)
+    numbers = found.compare(metric, [than], place, accuracy, digits)
     if numbers is None:
         return unknown(f"{place.name}: no pair of runs with {than}")
     facts = numbers.shown
     text = f"{place.name}: {facts['ours']} against {facts['theirs']}, difference {facts['difference']}"
-    return Finding(numbers.verdict, f"{place.name}: {facts['difference']}", text, numbers.mark, numbers)
+    return decided(numbers, f"{place.name}: {facts['difference']}", text)
 
 
 def counted(where: str, each: dict[str, Finding], missing: list[str]) -> Finding:

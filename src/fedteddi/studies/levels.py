@@ -21,22 +21,19 @@ Found = Mapping[str, Mapping[str, Finding]]  # by level's key and claim's title
 
 def outcomes_by_level(plan: StudyPlan, summaries: Summaries) -> dict[str, Outcomes]:
     """Return the outcomes at every level, the baseline first."""
-    found = {BASELINE: plan.outcomes(study_at(plan, summaries))}
-    for factor, level in plan.varied():
-        found[factor.key(level)] = plan.outcomes(study_at(plan, summaries, factor, level))
-    return found
+    return {key: plan.outcomes(study_at(plan, summaries, key)) for key in plan.levels}
 
 
 def findings(plan: StudyPlan, by_level: Mapping[str, Outcomes]) -> Found:
     """Hold every claim against every level."""
-    return {
-        key: {row.title: _one(row.findings[0]) for claim in plan.claims for row in claim.evaluate(own)}
-        for key, own in by_level.items()
-    }
-
-
-def _one(finding: Finding) -> Finding:
-    return replace(finding, verdict="inconclusive") if finding.mark == "not run" else finding
+    found: dict[str, dict[str, Finding]] = {key: {} for key in by_level}
+    for key, own in by_level.items():
+        for row in (row for claim in plan.claims for row in claim.evaluate(own)):
+            first = row.findings[0]
+            found[key][row.title] = (
+                replace(first, verdict="inconclusive") if first.mark == "not run" else first
+            )
+    return found
 
 
 def counts_table(found: Found) -> pd.DataFrame:
@@ -52,11 +49,11 @@ def counts_table(found: Found) -> pd.DataFrame:
 
 def claims_at(factor: Factor, found: Found) -> pd.DataFrame:
     """Return how every claim fares at the levels of a factor: a row per claim, a column per level."""
-    base = {level.label: "" if level.changes else " (baseline)" for level in factor.levels}
-    columns = {factor.key(level): factor.named(level) + base[level.label] for level in factor.levels}
-    titles = list(found[BASELINE])
-    rows = [{name: cell(found[key][title]) for key, name in columns.items()} for title in titles]
-    return pd.DataFrame([{"claim": title} | row for title, row in zip(titles, rows, strict=True)])
+    table = pd.DataFrame({"claim": list(found[BASELINE])})
+    for level in factor.levels:
+        name = factor.named(level) + ("" if level.changes else " (baseline)")
+        table[name] = [cell(found[factor.key(level)][title]) for title in table["claim"]]
+    return table
 
 
 def cell(one: Finding) -> str:
@@ -86,14 +83,12 @@ def reached_table(plan: StudyPlan, factor: Factor, by_level: Mapping[str, Outcom
 
 def _reached(found: Outcomes, rules: list[str]) -> pd.DataFrame:
     """Return a row for each of these rules; one without runs says so."""
-    targets = [
-        f"{accuracy} {percent(target)}" for accuracy in ACCURACIES for target in found.targets[accuracy]
-    ]
+    targets = [f"{kind} {percent(target)}" for kind in ACCURACIES for target in found.targets[kind]]
     columns = ["seeds", *targets, *REACHED]
     table = pd.DataFrame(columns=columns)
     if found.study.runs:
-        reached = tables.rounds_table(found.study, 1, found.targets).set_index("scheduler")
-        table = reached.join(tables.summary(found.study, 1).set_index("scheduler")[["seeds", *REACHED]])[
+        rounds = tables.rounds_table(found.study, 1, found.targets).set_index("scheduler")
+        table = rounds.join(tables.summary(found.study, 1).set_index("scheduler")[["seeds", *REACHED]])[
             columns
         ]
     table = table.astype(object).reindex(rules).fillna({"seeds": "not run"}).fillna("–")

@@ -8,17 +8,13 @@ import pandas as pd
 
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import RoundsTo, Targets
-from fedteddi.studies.comparison import Comparison, RoundsComparison, rounds_of
+from fedteddi.studies.comparison import Comparison, compared
 
 LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))  # accuracies, where a claim names no target
 COLUMNS = ["scheduler", "deadline_s", "seed", "frame", "metric", "accuracy", "target", "value"]
 ROUNDS = "rounds to"
-FINAL, MEAN, DROP, START = (
-    "final accuracy",
-    "mean accuracy over the frame",
-    "late drop",
-    "accuracy at round 0",
-)
+FINAL, MEAN = "final accuracy", "mean accuracy over the frame"
+DROP, START = "late drop", "accuracy at round 0"
 NEW, OLD = "scheduled clients with new classes", "scheduled clients with only old classes"
 NONE = "–"  # the accuracy of a metric that has none
 
@@ -29,11 +25,6 @@ class Place(NamedTuple):
     frame: int
     deadline_s: float
     name: str = ""
-
-
-def final(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
-    """Return the accuracy at the frame's end."""
-    return float(run.evaluated(frame)[-1][accuracy])
 
 
 def mean_over_frame(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
@@ -51,19 +42,11 @@ def late_drop(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
 
 
 METRICS: dict[str, Callable[[RunRecord, int, Accuracy], float]] = {
-    FINAL: final,
+    FINAL: lambda run, frame, accuracy: float(run.evaluated(frame)[-1][accuracy]),
     MEAN: mean_over_frame,
     DROP: late_drop,
     START: lambda run, frame, accuracy: float(run.evaluated(frame)[0][accuracy]),
 }
-
-
-def scheduled(run: RunRecord, frame: int) -> dict[str, float]:
-    """Return the mean number of scheduled clients a round, by what they hold."""
-    rounds = [record for record in run.records if record["frame"] == frame and record["round"]]
-    new = [record["scheduled_new"] for record in rounds]
-    old = [len(record["clients"]) - record["scheduled_new"] for record in rounds]
-    return {NEW: float(np.mean(new)), OLD: float(np.mean(old))}
 
 
 class Outcomes:
@@ -76,14 +59,11 @@ class Outcomes:
         self.ours, self.others, self.deadlines_s = ours, tuple(others), tuple(deadlines_s)
         self.targets = targets
         self.rules = [rule for rule in self.study.schedulers if rule not in REFERENCES]
-        self.table = pd.DataFrame(
-            (row for run in self.study.runs for row in self._rows(run)), columns=COLUMNS
-        )
+        rows = [row for run in self.study.runs for row in self._rows(run)]
+        self.table = pd.DataFrame(rows, columns=COLUMNS)
         self._found: dict[tuple[Any, ...], dict[int, float]] = {}
-        for rule, time, seed, *what, value in self.table.itertuples(index=False, name=None):
-            frame, metric, accuracy, target = what
-            key = (metric, rule, time, frame, accuracy, target if metric == ROUNDS else None)
-            self._found.setdefault(key, {})[seed] = value
+        for rule, time, seed, *what, value in rows:
+            self._found.setdefault((rule, time, *what), {})[seed] = value
 
     def _rows(self, run: RunRecord) -> Iterator[tuple[Any, ...]]:
         about = (run.scheduler, run.settings.radio.deadline_s, run.settings.seed)
@@ -92,16 +72,19 @@ class Outcomes:
                 for metric, measure in METRICS.items():
                     yield (*about, frame, metric, accuracy, None, measure(run, frame, accuracy))
                 for target in sorted({*LEVELS, *self.targets[accuracy]}):
-                    rounds = run.rounds_to(frame, target, accuracy)
-                    yield (*about, frame, ROUNDS, accuracy, target, np.nan if rounds is None else rounds)
-            for metric, value in scheduled(run, frame).items():
-                yield (*about, frame, metric, NONE, None, value)
+                    needed = run.rounds_to(frame, target, accuracy)
+                    yield (*about, frame, ROUNDS, accuracy, target, np.nan if needed is None else needed)
+            rounds = [record for record in run.records if record["frame"] == frame and record["round"]]
+            new = [record["scheduled_new"] for record in rounds]
+            old = [len(record["clients"]) - record["scheduled_new"] for record in rounds]
+            for metric, clients in ((NEW, new), (OLD, old)):
+                yield (*about, frame, metric, NONE, None, float(np.mean(clients)))
 
     def values(
         self, metric: str, rule: str, place: Place, accuracy: str = NONE, target: float | None = None
     ) -> dict[int, float]:
         """Return one outcome of a rule by seed."""
-        return self._found.get((metric, rule, place.deadline_s, place.frame, accuracy, target), {})
+        return self._found.get((rule, place.deadline_s, place.frame, metric, accuracy, target), {})
 
     def seeds(self, rules: Iterable[str], deadline_s: float, frame: int | None = None) -> list[int]:
         """Return the seeds that all these rules have at a deadline; none if a frame is named that has no rounds."""
@@ -114,30 +97,18 @@ class Outcomes:
     ) -> RoundsTo:
         """Return the rounds of a rule to a target, seed by seed."""
         found, settings = self.values(ROUNDS, rule, place, accuracy, target), self.study.runs[0].settings
-        rounds = np.array([found[seed] for seed in seeds])
-        return rounds_of(rounds, settings.rounds[place.frame], settings.evaluation.every)
+        rounds = (None if np.isnan(found[seed]) else int(found[seed]) for seed in seeds)
+        return RoundsTo(tuple(rounds), settings.rounds[place.frame], settings.evaluation.every)
 
     def compare(
-        self,
-        metric: str,
-        others: Sequence[str],
-        place: Place,
-        accuracy: str = NONE,
-        target: float | None = None,
-        digits: int = 3,
+        self, metric: str, others: Sequence[str], place: Place, accuracy: str = NONE, digits: int = 3
     ) -> Comparison | None:
         """Compare ours with another rule, or with the best of several on each seed; None without a common seed."""
         rules = (self.ours, *others)
         seeds = self.seeds(rules, place.deadline_s, place.frame)
-        if not seeds:
-            return None
-        each = [self.values(metric, rule, place, accuracy, target) for rule in rules]
+        each = [self.values(metric, rule, place, accuracy) for rule in rules]
         ours, *theirs = (np.array([own[seed] for seed in seeds]) for own in each)
-        best, settings = np.max(theirs, axis=0), self.study.runs[0].settings
-        if metric != ROUNDS:
-            return Comparison(ours, best, digits, smaller=metric == DROP)
-        in_frame, every = settings.rounds[place.frame], settings.evaluation.every
-        return RoundsComparison(ours, best, in_frame=in_frame, every=every)
+        return compared(ours, np.max(theirs, axis=0), digits, smaller=metric == DROP) if seeds else None
 
     def reached_levels(
         self, groups: Iterable[tuple[str, list[int]]], place: Place, accuracy: str

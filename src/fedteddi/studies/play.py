@@ -11,11 +11,9 @@ from fedteddi.results.folder import differences, first_difference
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.schedulers.registry import named_rule
 from fedteddi.settings import Settings, override
-from fedteddi.studies.study import BASELINE, Factor, Level, StudyPlan, flat, known
+from fedteddi.studies.study import BASELINE, Level, StudyPlan, flat, known
 from fedteddi.studies.summaries import VARIANT, Summaries, from_folders, merged, ordered
 from fedteddi.studies.summary_files import ENDING, read_summaries, write_summaries
-
-NO_LEVEL = Level(label=BASELINE)
 
 
 def reproduce(
@@ -70,8 +68,8 @@ def grid_settings(
     base, rules = _base(plan, list(changes)), known("rule", schedulers, plan.schedulers)
     shared = shared_options(list(rules), plan.options)
     found: dict[str, Settings] = {}
-    for key, level, concerned in _parts(plan, list(factors), list(levels), list(skip)):
-        for rule in (rule for rule in rules if named_rule(rule).name in concerned):
+    for key, level in _parts(plan, list(factors), list(levels), list(skip)).items():
+        for rule in (rule for rule in rules if named_rule(rule).name in level.only):
             for seed in plan.seeds if seeds is None else dict.fromkeys(seeds):
                 own = variant(base, rule, seed, plan.deadlines_s[0], shared[rule])
                 found[f"{key}/{run_name(own)}"] = own.changed(**flat(level.changes))
@@ -92,26 +90,25 @@ def _base(plan: StudyPlan, changes: list[str]) -> Settings:
     return changed
 
 
-def _parts(
-    plan: StudyPlan, factors: list[str], levels: list[str], skip: list[str]
-) -> list[tuple[str, Level, list[str]]]:
-    """Return the levels to be played: their folders, what they change, and the rules that are run."""
+def _parts(plan: StudyPlan, factors: list[str], levels: list[str], skip: list[str]) -> dict[str, Level]:
+    """Return the levels to be played, by their folders."""
     names = {factor.name: factor for factor in plan.factors}
     known("factor", factors, [BASELINE, *names])
     known("level", skip, plan.level_names)
-    baseline: list[tuple[str, Level, list[str]]] = [(BASELINE, NO_LEVEL, [*plan.rule_names])]
-    varied = [
-        (factor.key(level), level, level.only or plan.concerned(factor))
+    chosen = {
+        factor.key(level)
         for factor, level in plan.varied()
         if (not factors or factor.name in factors) and (not levels or level.label in levels)
-    ]
+    }
     if levels:
         if len(set(factors)) != 1 or factors[0] == BASELINE:
             raise InputError(f"--level {levels[0]}: name the one factor it is a level of with --factor")
-        own = {level.label: level for level in names[factors[0]].levels}
-        wanted = known(f"level of {factors[0]}", levels, own)
-        baseline = baseline if any(not own[label].changes for label in wanted) else []
-    return [part for part in (*baseline, *varied) if part[0] not in skip]
+        factor = names[factors[0]]
+        known(f"level of {factor.name}", levels, [level.label for level in factor.levels])
+        chosen |= {factor.key(level) for level in factor.levels if level.label in levels}
+    else:
+        chosen.add(BASELINE)
+    return {key: level for key, level in plan.levels.items() if key in chosen and key not in skip}
 
 
 def read_runs(plan: StudyPlan, runs: Path) -> tuple[Summaries, list[str]]:
@@ -151,14 +148,13 @@ def summarise(plan: StudyPlan, runs: Path, folder: Path) -> list[str]:
 
 def check_levels(plan: StudyPlan, summaries: Summaries) -> Summaries:
     """Refuse a run that differs from the baseline in something else than its level."""
-    changes = {factor.key(level): flat(level.changes) for factor, level in plan.varied()}
-    baseline = [one.run for one in summaries.runs if one.level == BASELINE]
+    levels, baseline = plan.levels, [one.run for one in summaries.runs if one.level == BASELINE]
     for one in summaries.every if plan.factors else ():
         run = one.run
         kin = [base for base in baseline if base.scheduler == run.scheduler]
         for base in (kin or baseline)[:1]:
             same = {name: getattr(run.settings, name) for name in (("seed",) if kin else VARIANT)}
-            expected = base.settings.changed(**changes.get(one.level, {})).changed(**same)
+            expected = base.settings.changed(**flat(levels[one.level].changes)).changed(**same)
             if expected != run.settings:
                 raise InputError(
                     f"{one.level}/{run.scheduler} with seed {run.settings.seed} belongs to another study"
@@ -167,18 +163,14 @@ def check_levels(plan: StudyPlan, summaries: Summaries) -> Summaries:
     return summaries
 
 
-def study_at(
-    plan: StudyPlan, summaries: Summaries, factor: Factor | None = None, level: Level = NO_LEVEL
-) -> Study:
+def study_at(plan: StudyPlan, summaries: Summaries, key: str = BASELINE) -> Study:
     """Return the runs of one level, and those of the baseline that stand for the others, in the study's order."""
-    if factor is None or not level.changes:
-        runs = [one.run for one in summaries.runs if one.level == BASELINE]
-    else:
-        rules, key = level.only or plan.concerned(factor), factor.key(level)
-        runs = [one.run for one in summaries.runs if one.level == key and one.run.scheduler in rules]
-        for one in summaries.runs:
-            if one.level == BASELINE and one.run.scheduler not in rules:
-                runs += _beginning(one.run, level)
+    level, baseline = plan.levels[key], [one.run for one in summaries.runs if one.level == BASELINE]
+    runs = baseline
+    if key != BASELINE:
+        own = [one.run for one in summaries.runs if one.level == key and one.run.scheduler in level.only]
+        others = [run for run in baseline if run.scheduler not in level.only]
+        runs = own + [begun for run in others for begun in _beginning(run, level)]
     return ordered(plan.rule_names, Study(tuple(runs)))
 
 

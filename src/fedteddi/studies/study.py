@@ -12,11 +12,10 @@ from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.results.runs import ACCURACIES, Accuracy, Study
 from fedteddi.schedulers.registry import named_rule
 from fedteddi.settings import Positive, Section, Settings, load_experiment
-from fedteddi.studies.claims import Claim, Faster, First
+from fedteddi.studies.claims import Claim, Faster, First, Share
 from fedteddi.studies.outcomes import Outcomes
 
 BASELINE = "baseline"
-Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Level(Section):
@@ -120,6 +119,14 @@ class StudyPlan(Section):
         """Yield every level but the baseline's."""
         for factor in self.factors:
             yield from ((factor, level) for level in factor.levels if level.changes)
+
+    @property
+    def levels(self) -> dict[str, Level]:
+        """Every level by its folder, the baseline first, each with all rules that are run there."""
+        found = {BASELINE: Level(label=BASELINE, only=[*self.rule_names])}
+        for factor, level in self.varied():
+            found[factor.key(level)] = level.model_copy(update={"only": level.only or self.concerned(factor)})
+        return found
 
     @property
     def level_names(self) -> dict[str, str]:
