@@ -4,8 +4,8 @@ import difflib
 import math
 import numbers
 import traceback
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 
@@ -70,18 +70,27 @@ def shown(value: object) -> str:
 
 
 @contextmanager
-def guarded(part: str, kind: str) -> Iterator[None]:
-    """Turn whatever foreign code raises, sys.exit included, into one sentence about this part of a kind."""
+def reworded(sentence: Callable[[BaseException], str]) -> Iterator[None]:
+    """Turn whatever foreign code raises, sys.exit included, into one sentence; an InputError is one already."""
     try:
         yield
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        did = f"called sys.exit({error.code})" if isinstance(error, SystemExit) else ""
-        raise InputError(
-            f"{part} {did or f'raised {type(error).__name__}: {error}'}{fault_place(error)};"
-            f" try 'fedteddi check --kind {kind}' on it"
-        ) from error
+        raise InputError(sentence(error)) from error
+
+
+def guarded(part: str, kind: str) -> AbstractContextManager[None]:
+    """Turn whatever this part of a kind raises into one sentence that names it."""
+    return reworded(
+        lambda error: f"{part} {_deed(error)}{fault_place(error)}; try 'fedteddi check --kind {kind}' on it"
+    )
+
+
+def _deed(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"called sys.exit({error.code})"
+    return f"raised {type(error).__name__}: {error}"
 
 
 def fault_place(error: BaseException) -> str:

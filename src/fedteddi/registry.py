@@ -7,8 +7,8 @@ import inspect
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.errors import InputError, nearest_hint, reworded, shown
 
 BUILT_IN = "built-in"
 PYTHON = "python:"  # what names an object that this process was given and nobody could import
@@ -28,8 +28,19 @@ def first_line(value: Any) -> str:
     return (inspect.getdoc(value) or "").partition("\n")[0]
 
 
-def _anything(_value: Any, _name: str) -> None:
-    """Accept every object; whoever uses it checks what it does."""
+def must(accepted: Callable[[Any], bool], otherwise: str) -> Callable[[Any, str], None]:
+    """Return the `check` of a kind: what is not accepted is refused, with its name and this remedy."""
+
+    def check(given: Any, name: str) -> None:
+        if not accepted(given):
+            raise InputError(f"{name} {otherwise}")
+
+    return check
+
+
+def has_method(method: str) -> Callable[[Any], bool]:
+    """Return a test for objects and classes that have this method."""
+    return lambda given: callable(getattr(given, method, None))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,7 +51,8 @@ class Kind:
     one: str  # such as "scheduler", in messages
     built_in: Callable[[], Mapping[str, Any]]
     your_own: str = "give your own as file.py:Class"
-    check: Callable[[Any, str], None] = _anything  # raises InputError for what is none of this kind
+    # Raises InputError for what is none of this kind; without it, whoever uses a part checks what it does.
+    check: Callable[[Any, str], None] = lambda _given, _name: None
     describe: Callable[[Any], str] = first_line
 
     @property
@@ -93,12 +105,8 @@ def make(kind: Kind, name: str, **options: Any) -> Any:
             raise InputError(f"{name} has no option {shown(option)}{nearest_hint(option, known)}: {has}")
     if not isinstance(value, type):
         return value
-    try:
+    with reworded(lambda error: f"{name} could not be made: {type(error).__name__}: {error}"):
         return value(**options)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{name} could not be made: {type(error).__name__}: {error}") from error
 
 
 def option_defaults(part: type) -> dict[str, object] | None:
@@ -153,19 +161,15 @@ def source_checksums(parts: Iterable[tuple[Kind, str]]) -> dict[str, str]:
     return {what: hashlib.sha256(text).hexdigest() for what, text in sources.items() if text is not None}
 
 
-@contextmanager
-def one_sentence(what: str) -> Iterator[None]:
+def one_sentence(what: str) -> AbstractContextManager[None]:
     """Turn whatever a plug-in raises, or its attempt to end the process, into one sentence about `what`."""
-    try:
-        yield
-    except InputError:
-        raise
-    except SystemExit as error:
-        raise InputError(
+    return reworded(
+        lambda error: (
             f"{what}: it called sys.exit({error.code}); let it return or raise instead"
-        ) from error
-    except Exception as error:
-        raise InputError(f"{what}: {type(error).__name__}: {error}") from error
+            if isinstance(error, SystemExit)
+            else f"{what}: {type(error).__name__}: {error}"
+        )
+    )
 
 
 def read_value(text: str) -> Any:

@@ -11,7 +11,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.registry import Kind, find, is_part, name_of, read_value
+from fedteddi.registry import Kind, find, is_part, must, name_of, read_value
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -234,13 +234,6 @@ def _built_in_experiments() -> dict[str, Traversable]:
     return {name.removesuffix(".toml"): files_found[name] for name in sorted(files_found)}
 
 
-def _check_experiment(given: Any, name: str) -> None:
-    if not isinstance(given, Settings | Traversable):
-        raise InputError(
-            f"{name} is no experiment: it must be fedteddi.Settings, or the path of a .toml file"
-        )
-
-
 def _about_experiment(given: Any) -> str:
     if isinstance(given, Settings):
         return f"the experiment {given.name}"
@@ -252,7 +245,10 @@ EXPERIMENTS = Kind(
     one="experiment",
     built_in=_built_in_experiments,
     your_own="give a .toml file",
-    check=_check_experiment,
+    check=must(
+        lambda given: isinstance(given, Settings | Traversable),
+        "is no experiment: it must be fedteddi.Settings, or the path of a .toml file",
+    ),
     describe=_about_experiment,
 )
 

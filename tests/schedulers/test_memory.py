@@ -12,9 +12,10 @@ from hypothesis.extra import numpy as arrays
 
 from fedteddi import InputError, RoundView, Schedule, check_scheduler, make_scheduler, scheduler_names
 from fedteddi.schedulers.admission import fill_band
+from fedteddi.schedulers.made_rounds import following
 from fedteddi.schedulers.memory import NotPlainError, as_json, copied, from_json
 from fedteddi.schedulers.schedule import checked_choice, choice_of, first_state
-from fedteddi.schedulers.trial import own_memory, refuse_own_memory, resume_fault, trial_rounds
+from fedteddi.schedulers.trial import keeps_no_memory_in_itself, refuse_own_memory, resumes, trial_round
 
 ATOMS = (
     st.none()
@@ -233,7 +234,7 @@ def test_an_honest_rule_with_memory_keeps_the_laws() -> None:
 def test_a_trial_lets_memory_show() -> None:
     """Everyone can upload, but not all at once; somebody does not report; only what the rule asks for is told."""
     for clients in (2, 6, 30):
-        views = trial_rounds(clients, 4)
+        views = following(trial_round(clients, 4))
         assert all(len(view.schedulable) == view.num_clients for view in views)
         assert views[0].needed_hz.sum() > views[0].total_hz
         assert {view.num_clients for view in views} == {clients, clients - 1}
@@ -264,13 +265,11 @@ class Anchored:
 
 
 def test_resuming_is_tried_with_a_fresh_rule() -> None:
-    anchored = resume_fault(Anchored(), trial_rounds(6, 3))
-    assert anchored is not None
-    assert resume_fault(Honest(), trial_rounds(6, 3)) is None
-    assert own_memory(Honest(), trial_rounds(6, 3)) is None
-    fault = resume_fault(InSelf(), trial_rounds(6, 3))
-    assert fault is not None
-    assert "after it was resumed" in fault
+    view = trial_round(6, 3)
+    assert list(resumes(Anchored(), view)) != []
+    assert list(resumes(Honest(), view)) == []
+    assert list(keeps_no_memory_in_itself(Honest(), view)) == []
+    assert "after it was resumed" in next(resumes(InSelf(), view))
 
 
 def test_the_state_before_a_round_is_untouched_by_a_rule_that_changes_it_in_place() -> None:
@@ -284,7 +283,7 @@ def test_the_state_before_a_round_is_untouched_by_a_rule_that_changes_it_in_plac
             state += 1
             return oldest_first(view, rng, np.zeros(view.num_clients)), state
 
-    rule, view = InPlace(), trial_rounds(6, 3)[0]
+    rule, view = InPlace(), trial_round(6, 3)
     before = first_state(rule, 6)
     _, after = choice_of(rule, view, np.random.default_rng(0), before)
     assert (before.sum(), after.sum()) == (0, 6)
@@ -319,7 +318,7 @@ def test_a_wrong_answer_is_one_sentence_with_the_file(tmp_path: Path, body: str,
         f"    def select(self, view, rng, state): {body}\n"
         "    def initial_state(self, num_clients): return 0\n"
     )
-    rule, view = make_scheduler(f"{file}:Mine"), trial_rounds(6, 3)[0]
+    rule, view = make_scheduler(f"{file}:Mine"), trial_round(6, 3)
     with pytest.raises(InputError, match=message) as caught:
         checked_choice(rule, view, np.random.default_rng(0), first_state(rule, 6))
     assert "\n" not in str(caught.value)
@@ -330,4 +329,4 @@ def test_a_select_with_too_few_arguments_is_blamed_on_its_file(tmp_path: Path) -
     file = tmp_path / "mine.py"
     file.write_text("class Mine:\n    name = 'mine'\n    def select(self, view): ...\n")
     with pytest.raises(InputError, match=r"takes 2 positional arguments but 3 were given \(mine\.py\)"):
-        checked_choice(make_scheduler(f"{file}:Mine"), trial_rounds(6, 3)[0], np.random.default_rng(0))
+        checked_choice(make_scheduler(f"{file}:Mine"), trial_round(6, 3), np.random.default_rng(0))

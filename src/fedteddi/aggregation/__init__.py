@@ -5,8 +5,7 @@ from typing import Any, cast
 from fedteddi.aggregation.fedavg import FedAvg
 from fedteddi.aggregation.fedavgm import FedAvgM
 from fedteddi.aggregation.rule import Aggregation, Received, State, Vector
-from fedteddi.errors import InputError
-from fedteddi.registry import Kind, make
+from fedteddi.registry import Kind, has_method, make, must
 
 __all__ = [
     "AGGREGATIONS",
@@ -20,14 +19,15 @@ __all__ = [
 ]
 
 BUILT_IN: dict[str, type[Any]] = {"fedavg": FedAvg, "fedavgm": FedAvgM}
-
-
-def _check(given: Any, name: str) -> None:
-    if not callable(getattr(given, "aggregate", None)):
-        raise InputError(f"{name} is not an aggregation: it must be a class with aggregate(self, received)")
-
-
-AGGREGATIONS = Kind(name="aggregations", one="aggregation", built_in=lambda: BUILT_IN, check=_check)
+AGGREGATIONS = Kind(
+    name="aggregations",
+    one="aggregation",
+    built_in=lambda: BUILT_IN,
+    check=must(
+        has_method("aggregate"),
+        "is not an aggregation: it must be a class with aggregate(self, received)",
+    ),
+)
 
 
 def make_aggregation(name: str, **options: Any) -> Aggregation:

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from fedteddi.aggregation.rule import (
     remembers,
     state_fault,
 )
-from fedteddi.errors import InputError, fault_place, guarded
+from fedteddi.errors import InputError, guarded
+from fedteddi.laws import Law, broken_laws
 
 Game = list[Received]  # rounds, one after the other
 Make = Callable[[np.ndarray], Vector]  # a vector of the library that is to be tried
@@ -24,7 +26,7 @@ Make = Callable[[np.ndarray], Vector]  # a vector of the library that is to be t
 ROUNDING = 1e-4
 
 
-def answers(rule: Aggregation, game: Game) -> list[str]:
+def answers(rule: Aggregation, game: Game) -> Iterator[str]:
     """Every round gives a model like the one before, finite, and a state that a checkpoint can keep."""
     state: State = None
     for received in game:
@@ -33,67 +35,60 @@ def answers(rule: Aggregation, game: Game) -> list[str]:
         if not fault and not np.isfinite(_numbers(model)).all():
             fault = "numbers that are not finite"
         if fault:
-            return [f"returned {fault}"]
-    return []
+            yield f"returned {fault}"
 
 
-def repeats_itself(rule: Aggregation, game: Game) -> list[str]:
+def repeats_itself(rule: Aggregation, game: Game) -> Iterator[str]:
     """The same uploads and the same state give the same model."""
     state: State = None
     for received in game:
         (first, after), (second, _) = asked(rule, received, state), asked(rule, received, state)
         if not _same(first, second):
-            return [
+            yield (
                 f"gave another model when asked again (round {received.round}): use no chance, and no memory but the"
                 " state"
-            ]
+            )
         state = after
-    return []
 
 
-def leaves_its_input(rule: Aggregation, game: Game) -> list[str]:
+def leaves_its_input(rule: Aggregation, game: Game) -> Iterator[str]:
     """The model, the uploads, the shares and the state are not changed: others still use them."""
     state = rule.initial_state(game[0].model) if remembers(rule) else None  # type: ignore[attr-defined]
     for received in game:
         before = copy.deepcopy((received.model, received.uploads, received.shares, state))
         _, after = asked(rule, received, state)
         if not _same(before, (received.model, received.uploads, received.shares, state)):
-            return [f"changed what it was given (round {received.round}): make new vectors instead"]
+            yield f"changed what it was given (round {received.round}): make new vectors instead"
         state = after
-    return []
 
 
-def remembers_in_its_state(rule: Aggregation, game: Game) -> list[str]:
+def remembers_in_its_state(rule: Aggregation, game: Game) -> Iterator[str]:
     """A rule that is made anew in every round goes on as the old one would: a resumed run does just that."""
     whole, state, resumed_state = copy.deepcopy(rule), None, None
     for received in game:
         model, state = asked(whole, received, state)
         resumed, resumed_state = asked(copy.deepcopy(rule), received, copy.deepcopy(resumed_state))
         if not _same(model, resumed):
-            return [
-                f"gave another model after a fresh start (round {received.round}): keep all memory in the state"
-            ]
-    return []
+            yield f"gave another model after a fresh start (round {received.round}): keep all memory in the state"
 
 
-def ignores_order(rule: Aggregation, game: Game) -> list[str]:
+def ignores_order(rule: Aggregation, game: Game) -> Iterator[str]:
     """The order of the uploads does not matter, up to rounding."""
     for received in game:
         order = np.random.default_rng(received.round).permutation(len(received.uploads))
         shuffled = dataclasses.replace(
             received,
-            uploads=tuple(received.uploads[place] for place in order),
+            uploads=tuple(received.uploads[index] for index in order),
             shares=received.shares[order],
             client_id=received.client_id[order],
         )
         one, other = (_numbers(asked(copy.deepcopy(rule), r, None)[0]) for r in (received, shuffled))
         if np.abs(one - other).max() > ROUNDING * np.abs(one).max():
-            return [f"gave another model for uploads in another order (round {received.round})"]
-    return []
+            yield f"gave another model for uploads in another order (round {received.round})"
 
 
 ANSWERS = "a model and a state that can be used"
-LAWS: dict[str, Callable[[Aggregation, Game], list[str]]] = {
+LAWS: dict[str, Law[Game]] = {
     ANSWERS: answers,
     "same uploads, same model": repeats_itself,
     "leaves its input as it was": leaves_its_input,
@@ -107,17 +102,10 @@ def check_aggregation(rule: Aggregation, vector: Make = np.asarray, games: int =
 
     `vector` makes the vectors: a simulation has torch's, so a rule that needs them is tried with `torch.tensor`.
     """
-    broken: dict[str, str] = {}
-    for game in law_games(games, vector):
-        for name, law in LAWS.items():
-            try:
-                with np.errstate(all="ignore"):
-                    faults = law(copy.deepcopy(rule), copy.deepcopy(game))
-            except (Exception, SystemExit) as error:
-                name, faults = ANSWERS, [f"raised {type(error).__name__}: {error}{fault_place(error)}"]
-            if faults:
-                broken.setdefault(name, faults[0])
-    return {name: broken[name] for name in LAWS if name in broken}
+    with np.errstate(all="ignore"):
+        return broken_laws(
+            LAWS, law_games(games, vector), lambda law, game: law(*copy.deepcopy((rule, game)))
+        )
 
 
 def refuse_own_memory(rule: Aggregation, name: str, model: Vector) -> None:
@@ -134,12 +122,11 @@ def refuse_own_memory(rule: Aggregation, name: str, model: Vector) -> None:
         for number in (1, 2, 3)
     ]
     with guarded(f"server.aggregation={name}", "aggregation"):
-        faults = leaves_its_input(copy.deepcopy(rule), copy.deepcopy(game))
-        faults += remembers_in_its_state(rule, game)
-    if faults:
-        raise InputError(
-            f"server.aggregation={name} {faults[0]}; try 'fedteddi check --kind aggregation' on it"
-        )
+        untouched = copy.deepcopy((rule, game))
+        for fault in chain(leaves_its_input(*untouched), remembers_in_its_state(rule, game)):
+            raise InputError(
+                f"server.aggregation={name} {fault}; try 'fedteddi check --kind aggregation' on it"
+            )
 
 
 def law_games(count: int, vector: Make = np.asarray) -> Iterator[Game]:

@@ -5,13 +5,12 @@ docs/paper.md says which reading of the paper each of them is.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fedteddi.errors import InputError
-from fedteddi.registry import Kind, find, one_sentence
+from fedteddi.registry import Kind, find, must, one_sentence
 
 GROUPS = 8  # of the CNNs' norms
 
@@ -113,19 +112,12 @@ BUILT_IN: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
     "resnet18": resnet18,
     "resnet18-gn8": resnet18_gn8,
 }
-
-
-def _check(build: Any, name: str) -> None:
-    if not callable(build):
-        raise InputError(f"{name} is no model: it must be a function (image_shape, num_classes)")
-
-
 MODELS = Kind(
     name="models",
     one="model",
     built_in=lambda: BUILT_IN,
     your_own="give your own as module:callable",
-    check=_check,
+    check=must(callable, "is no model: it must be a function (image_shape, num_classes)"),
 )
 
 

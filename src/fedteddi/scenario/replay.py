@@ -1,11 +1,11 @@
 """Replay: what a client keeps of its old samples when its storage is full. A plug-in point."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from fedteddi.errors import InputError
-from fedteddi.registry import BUILT_IN, Kind, find, one_sentence
+from fedteddi.registry import BUILT_IN, Kind, find, must, one_sentence
 
 
 class ReplayRule(Protocol):
@@ -35,19 +35,12 @@ def keep_balanced(held: np.ndarray, classes: np.ndarray, keep: int, rng: np.rand
 
 
 REPLAY_RULES: dict[str, ReplayRule] = {"random": keep_random, "balanced": keep_balanced}
-
-
-def _check(rule: Any, name: str) -> None:
-    if not callable(rule):
-        raise InputError(f"{name} is no replay rule: it must be a function (held, classes, keep, rng)")
-
-
 REPLAYS = Kind(
     name="replays",
     one="replay rule",
     built_in=lambda: REPLAY_RULES,
     your_own="give your own as file.py:function",
-    check=_check,
+    check=must(callable, "is no replay rule: it must be a function (held, classes, keep, rng)"),
 )
 
 

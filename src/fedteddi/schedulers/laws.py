@@ -1,10 +1,11 @@
 """The laws every rule must keep, as functions: `fedteddi check` and our tests ask the same questions."""
 
-import dataclasses
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from fedteddi.laws import Law, first_faults
 from fedteddi.schedulers.made_rounds import following, hopeless, law_rounds, per_client, permuted
 from fedteddi.schedulers.schedule import (
     AnyScheduler,
@@ -14,7 +15,7 @@ from fedteddi.schedulers.schedule import (
     first_state,
     schedule_faults,
 )
-from fedteddi.schedulers.trial import num_clients_of, own_memory, played, resume_fault, some
+from fedteddi.schedulers.trial import keeps_no_memory_in_itself, num_clients_of, played, resumes, some
 from fedteddi.schedulers.view import RoundView
 
 # How often a rule that uses chance is asked to compare two distributions, and how unlikely a difference must
@@ -23,7 +24,7 @@ DRAWS = 200
 STANDARD_ERRORS = 6.0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Broken:
     """A law that a rule broke, and the round on which it did."""
 
@@ -39,27 +40,25 @@ def answers(rule: AnyScheduler, view: RoundView) -> list[str]:
     return []
 
 
-def obeys_limits(rule: AnyScheduler, view: RoundView) -> list[str]:
+def obeys_limits(rule: AnyScheduler, view: RoundView) -> Iterator[str]:
     """Nobody twice, nobody infeasible, everybody enough bandwidth, the band not overspent."""
     views = following(view)
-    schedules, _ = played(rule, views, first_state(rule, num_clients_of(views)))
-    faults = [schedule_faults(each, chosen) for each, chosen in zip(views, schedules, strict=True)]
-    return [fault for found in faults for fault in found]
+    for each, chosen in zip(views, played(rule, views)[0], strict=True):
+        yield from schedule_faults(each, chosen)
 
 
-def repeats_itself(rule: AnyScheduler, view: RoundView) -> list[str]:
+def repeats_itself(rule: AnyScheduler, view: RoundView) -> Iterator[str]:
     """The same round and the same seed give the same schedule."""
     first, second = _select(rule, view), _select(rule, view)
-    same = first.clients == second.clients and first.bandwidth_hz == second.bandwidth_hz
-    return (
-        [] if same else [f"chose {some(first.clients)}, then {some(second.clients)}: use only the given rng"]
-    )
+    if (first.clients, first.bandwidth_hz) != (second.clients, second.bandwidth_hz):
+        yield f"chose {some(first.clients)}, then {some(second.clients)}: use only the given rng"
 
 
-def empty_when_nobody_can(rule: AnyScheduler, view: RoundView) -> list[str]:
+def empty_when_nobody_can(rule: AnyScheduler, view: RoundView) -> Iterator[str]:
     """With nobody feasible the schedule is empty."""
     chosen = _select(rule, hopeless(view)).clients
-    return [f"chose {some(chosen)} although nobody can meet the deadline"] if chosen else []
+    if chosen:
+        yield f"chose {some(chosen)} although nobody can meet the deadline"
 
 
 def ignores_order(rule: AnyScheduler, view: RoundView) -> list[str]:
@@ -99,18 +98,6 @@ def order_faults(rule: AnyScheduler, view: RoundView, group: np.ndarray) -> list
     ]
 
 
-def keeps_no_memory_in_itself(rule: AnyScheduler, view: RoundView) -> list[str]:
-    """What a rule remembers is in its state: playing rounds changes neither the rule nor how it plays them again."""
-    fault = own_memory(rule, following(view))
-    return [] if fault is None else [fault]
-
-
-def resumes(rule: AnyScheduler, view: RoundView) -> list[str]:
-    """Going on from a checkpoint with a fresh rule gives the schedules of a run that was never interrupted."""
-    fault = resume_fault(rule, following(view))
-    return [] if fault is None else [fault]
-
-
 def twins(view: RoundView) -> np.ndarray:
     """Return a group number for every client, [N]; clients that are alike in everything share one."""
     fields = {name: values for name, values in per_client(view).items() if name != "client_id"}
@@ -129,11 +116,13 @@ def only_twins_tie(view: RoundView, group: np.ndarray) -> bool:
 
 
 ANSWERS = "answers every round"
-LAWS: dict[str, Callable[[AnyScheduler, RoundView], list[str]]] = {
+LIMITS = "keeps within the limits"
+EMPTY = "empty when nobody can"
+LAWS: dict[str, Law[RoundView]] = {
     ANSWERS: answers,
-    "keeps within the limits": obeys_limits,
+    LIMITS: obeys_limits,
     "same seed, same schedule": repeats_itself,
-    "empty when nobody can": empty_when_nobody_can,
+    EMPTY: empty_when_nobody_can,
     "order of clients does not matter": ignores_order,
     "keeps no memory in itself": keeps_no_memory_in_itself,
     "resuming changes nothing": resumes,
@@ -142,20 +131,16 @@ LAWS: dict[str, Callable[[AnyScheduler, RoundView], list[str]]] = {
 
 def check_scheduler(rule: AnyScheduler, rounds: int = 40) -> list[Broken]:
     """Try every law on random rounds; return the first fault found for each law that is broken."""
-    broken: dict[str, Broken] = {}
-    for view in law_rounds(rounds):
-        for name, law in LAWS.items():
-            try:
-                faults = law(rule, view)
-            except (Exception, SystemExit) as error:  # with whatever seed or order: it did not answer
-                name, law = ANSWERS, answers
-                faults = [fault_in_words(rule, error)]
-            if faults:
-                asked = hopeless(view) if law is empty_when_nobody_can else view
-                broken.setdefault(name, Broken(name, faults[0], asked))
-            if faults and law in (answers, obeys_limits):
-                break  # the other laws presume a schedule that can be carried out
-    return [broken[name] for name in LAWS if name in broken]
+    faults = first_faults(
+        LAWS,
+        law_rounds(rounds),
+        lambda law, view: law(rule, view),
+        in_words=lambda error: fault_in_words(rule, error),
+        essential=(ANSWERS, LIMITS),  # the other laws presume a schedule that can be carried out
+    )
+    return [
+        Broken(law, fault, hopeless(view) if law == EMPTY else view) for law, (fault, view) in faults.items()
+    ]
 
 
 def _select(rule: AnyScheduler, view: RoundView, seed: int = 0) -> Schedule:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Protocol, TypeGuard
 
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, reworded
 from fedteddi.heterogeneity.objective import Objective, ObjectiveTerms
 from fedteddi.schedulers.schedule import fault_in_words
 from fedteddi.schedulers.view import RoundView
@@ -26,17 +26,13 @@ def has_objective(rule: object) -> TypeGuard[HasObjective]:
 def checked_terms(rule: HasObjective, view: RoundView, clients: Sequence[int]) -> ObjectiveTerms:
     """Evaluate a set by a rule's objective; a foreign one may raise or answer something invalid: one sentence."""
     name = getattr(rule, "name", type(rule).__name__)
-    try:
+    with reworded(lambda error: f"objective of {name} {fault_in_words(rule, error)}"):
         objective = rule.objective(view)
-        if isinstance(objective, Objective):
-            terms = objective.terms(clients)
-            if math.isfinite(terms.total):
-                return terms
-            raise InputError(f"objective of {name} is {terms.total:g}: it must be finite")
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(f"objective of {name} {fault_in_words(rule, error)}") from error
-    raise InputError(
-        f"objective of {name} returned {type(objective).__name__}: it must return a fedteddi.Objective"
-    )
+        if not isinstance(objective, Objective):
+            raise InputError(
+                f"objective of {name} returned {type(objective).__name__}: it must return a fedteddi.Objective"
+            )
+        terms = objective.terms(clients)
+    if not math.isfinite(terms.total):
+        raise InputError(f"objective of {name} is {terms.total:g}: it must be finite")
+    return terms

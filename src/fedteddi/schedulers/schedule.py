@@ -5,13 +5,14 @@ import math
 import operator
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, reworded
 from fedteddi.schedulers.memory import NotPlainError, State, copied
 from fedteddi.schedulers.view import RoundView
 
@@ -156,30 +157,26 @@ def _schedule(answer: object, remedy: str) -> Schedule:
 
 def checked_first_state(rule: AnyScheduler, num_clients: int) -> State:
     """Ask a rule for its first state; whatever goes wrong becomes one sentence."""
-    try:
+    with _in_words(rule):
         return first_state(rule, num_clients)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{rule.name} {fault_in_words(rule, error)}; try 'fedteddi check' on it") from error
 
 
 def checked_choice(
     rule: AnyScheduler, view: RoundView, rng: np.random.Generator, state: State = None
 ) -> tuple[Schedule, State]:
     """Ask a rule; a foreign one may raise or answer something invalid, and either becomes one sentence."""
-    try:
+    with _in_words(rule):
         chosen, after = choice_of(rule, view, rng, state)
         faults = schedule_faults(view, chosen, limited=not unlimited(rule))
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{rule.name} {fault_in_words(rule, error)}; try 'fedteddi check' on it") from error
     if faults:
         raise InputError(
             f"{rule.name}{_file(rule)} gave an impossible schedule: {faults[0]}; try 'fedteddi check' on it"
         )
     return chosen, after
+
+
+def _in_words(rule: AnyScheduler) -> AbstractContextManager[None]:
+    return reworded(lambda error: f"{rule.name} {fault_in_words(rule, error)}; try 'fedteddi check' on it")
 
 
 def fault_in_words(rule: object, error: BaseException) -> str:

@@ -11,23 +11,19 @@ import json
 import pickle
 import types
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, reworded
 from fedteddi.schedulers.made_rounds import following, random_round
 from fedteddi.schedulers.memory import State, as_json, from_json
-from fedteddi.schedulers.schedule import (
-    AnyScheduler,
-    Schedule,
-    choice_of,
-    fault_in_words,
-    first_state,
-)
+from fedteddi.schedulers.schedule import AnyScheduler, Schedule, choice_of, fault_in_words, first_state
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.uplink import minimum_bandwidth_hz
 
+START = object()  # the state before the first round, whatever the rule says it is
 REMEDY = (
     "keep it in a state, with initial_state(num_clients) and select(view, rng, state) -> (Schedule, state)"
     " (docs/extend.md), and take all chance from the given rng"
@@ -40,10 +36,11 @@ def num_clients_of(views: Sequence[RoundView]) -> int:
 
 
 def played(
-    rule: AnyScheduler, views: Sequence[RoundView], state: State, first: int = 0
+    rule: AnyScheduler, views: Sequence[RoundView], state: State = START, first: int = 0
 ) -> tuple[list[Schedule], list[State]]:
     """Play rounds one after the other from a state; return each one's schedule and the state after it."""
     schedules, states = [], []
+    state = first_state(rule, num_clients_of(views)) if state is START else state
     for number, view in enumerate(views, start=first):
         chosen, state = choice_of(rule, view, np.random.default_rng(number), state)
         schedules.append(chosen)
@@ -51,71 +48,61 @@ def played(
     return schedules, states
 
 
-def own_memory(rule: AnyScheduler, views: Sequence[RoundView]) -> str | None:
-    """Say how a rule keeps memory in itself, its class or its module; None if it does not seem to."""
-    clients = num_clients_of(views)
-    before = _contents(rule)
-    once, _ = played(rule, views, first_state(rule, clients))
-    after = _contents(rule)
-    changed = [name for name in after if before.get(name) != after[name]]
-    if changed:
-        return f"keeps memory in itself ({changed[0]} changed while it chose): {REMEDY}"
-    again, _ = played(rule, views, first_state(rule, clients))
-    if (number := _first_difference(once, again)) is not None:
-        first, then = some(once[number].clients), some(again[number].clients)
-        return f"chose {first}, then {then} when the same rounds were played again: if it remembers, {REMEDY}"
-    return None
+def keeps_no_memory_in_itself(rule: AnyScheduler, view: RoundView) -> Iterator[str]:
+    """What a rule remembers is in its state: playing rounds changes neither the rule nor how it plays them again."""
+    views, before = following(view), _contents(rule)
+    once, _ = played(rule, views)
+    for name, checksum in _contents(rule).items():
+        if before.get(name) != checksum:
+            yield f"keeps memory in itself ({name} changed while it chose): {REMEDY}"
+    again, _ = played(rule, views)
+    for first, then in _differences(once, again):
+        yield f"chose {first}, then {then} when the same rounds were played again: if it remembers, {REMEDY}"
 
 
-def resume_fault(rule: AnyScheduler, views: Sequence[RoundView]) -> str | None:
-    """Say how a rule goes on differently from the middle, its state read back and the rule fresh; None if not."""
+def resumes(rule: AnyScheduler, view: RoundView) -> Iterator[str]:
+    """Going on from a checkpoint with a fresh rule gives the schedules of a run that was never interrupted."""
+    views = following(view)
     try:
         fresh = copy.deepcopy(rule)
     except Exception:  # what cannot be copied is played on
         fresh = rule
     middle = len(views) // 2
-    straight, states = played(rule, views, first_state(rule, num_clients_of(views)))
+    straight, states = played(rule, views)
     kept = from_json(json.loads(json.dumps(as_json(states[middle - 1]))))
     resumed, _ = played(fresh, views[middle:], kept, first=middle)
-    if (number := _first_difference(straight[middle:], resumed)) is not None:
-        whole, parts = some(straight[middle + number].clients), some(resumed[number].clients)
-        return f"chose {whole} in one go, but {parts} after it was resumed: {REMEDY}"
-    return None
+    for whole, parts in _differences(straight[middle:], resumed):
+        yield f"chose {whole} in one go, but {parts} after it was resumed: {REMEDY}"
 
 
 def refuse_own_memory(rule: AnyScheduler, called: str, num_clients: int, num_classes: int) -> None:
     """Try a user's rule on made rounds before a run; refuse one that remembers outside its state."""
-    views = [_as_asked(rule, view) for view in trial_rounds(num_clients, num_classes)]
-    try:
-        fault = own_memory(rule, views) or resume_fault(rule, views)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(
+    view = _as_asked(rule, trial_round(num_clients, num_classes))
+    with reworded(
+        lambda error: (
             f"{rule.name} {fault_in_words(rule, error)}; this was a trial round before the run: try"
             f" 'fedteddi check {called}'"
-        ) from error
-    if fault is not None:
-        raise InputError(f"{called}: {rule.name} {fault}")
+        )
+    ):
+        for fault in chain(keeps_no_memory_in_itself(rule, view), resumes(rule, view)):
+            raise InputError(f"{called}: {rule.name} {fault}")
 
 
-def trial_rounds(num_clients: int, num_classes: int) -> list[RoundView]:
-    """Return rounds in a row for that many clients and classes, in which everyone can upload but not all at once."""
+def trial_round(num_clients: int, num_classes: int) -> RoundView:
+    """Return a round of that many clients and classes, in which everyone can upload but not all at once."""
     rng = np.random.default_rng(0)
     view = random_round(rng, clients=num_clients, classes=num_classes)
     compute_s = rng.uniform(0.1, 0.5, size=num_clients)
     signal = 10.0 ** rng.uniform(6.5, 8, size=num_clients)  # P|H|²/N0 in hertz
     needed_hz = minimum_bandwidth_hz(1e6, 1.0 - compute_s, 1.0, signal, 1.0)  # for 1 Mbit in 1 s
-    return following(
-        dataclasses.replace(
-            view,
-            round=1,
-            rounds_in_frame=10,
-            total_hz=max(float(needed_hz.max()), float(needed_hz.sum()) / 3),
-            needed_hz=needed_hz,
-            channel_gain=signal,
-            compute_s=compute_s,
-        )
+    return dataclasses.replace(
+        view,
+        round=1,
+        rounds_in_frame=10,
+        total_hz=max(float(needed_hz.max()), float(needed_hz.sum()) / 3),
+        needed_hz=needed_hz,
+        channel_gain=signal,
+        compute_s=compute_s,
     )
 
 
@@ -159,12 +146,10 @@ def _held(rule: AnyScheduler) -> Iterator[tuple[str, Any]]:
             yield from inspect.getclosurevars(function).nonlocals.items()
 
 
-def _first_difference(one: list[Schedule], other: list[Schedule]) -> int | None:
-    pairs = zip(one, other, strict=True)
-    return next(
-        (n for n, (a, b) in enumerate(pairs) if (a.clients, a.bandwidth_hz) != (b.clients, b.bandwidth_hz)),
-        None,
-    )
+def _differences(one: list[Schedule], other: list[Schedule]) -> Iterator[tuple[str, str]]:
+    for a, b in zip(one, other, strict=True):
+        if (a.clients, a.bandwidth_hz) != (b.clients, b.bandwidth_hz):
+            yield some(a.clients), some(b.clients)
 
 
 def some(clients: Sequence[int]) -> str:

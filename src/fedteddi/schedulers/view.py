@@ -1,7 +1,7 @@
 """`RoundView`: everything a scheduler may know about one round, checked once, then read-only."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,18 @@ MIX_TOLERANCE = 1e-6
 LARGEST = 1e100
 # Counts beyond 2^53 are no longer exact as floats, and no client has seen that many samples.
 MAX_COUNT = 2**53
+WHOLE: dict[str, Any] = {"at_least": 1, "at_most": MAX_COUNT, "whole": True}
+SCALARS: dict[str, dict[str, Any]] = {
+    "frame": WHOLE | {"at_least": 0},
+    "rounds_in_frame": WHOLE,
+    "round": WHOLE,
+    "batch_size": WHOLE,
+    "total_hz": {"at_least": 1e-6, "at_most": 1e30},
+    "gradient_std": {"at_least": 0, "at_most": LARGEST},
+    "deadline_s": {"above": 0, "at_most": 1e15},
+    "model_bits": {"at_least": 1, "at_most": 1e30},
+}
+OPTIONAL = ("deadline_s", "model_bits")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,57 +61,25 @@ class RoundView:
     client_id: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        check_number("frame", self.frame, at_least=0, at_most=MAX_COUNT, whole=True)
-        check_number("rounds_in_frame", self.rounds_in_frame, at_least=1, at_most=MAX_COUNT, whole=True)
-        check_number("round", self.round, at_least=1, at_most=MAX_COUNT, whole=True)
+        for name, limits in SCALARS.items():
+            if not (name in OPTIONAL and getattr(self, name) is None):
+                check_number(name, getattr(self, name), **limits)
         if self.round > self.rounds_in_frame:
             raise InputError(
                 f"round={self.round} lies beyond rounds_in_frame={self.rounds_in_frame}: rounds count from 1"
             )
-        check_number("batch_size", self.batch_size, at_least=1, at_most=MAX_COUNT, whole=True)
-        check_number("total_hz", self.total_hz, at_least=1e-6, at_most=1e30)
-        check_number("gradient_std", self.gradient_std, at_least=0, at_most=LARGEST)
-        if self.deadline_s is not None:
-            check_number("deadline_s", self.deadline_s, above=0, at_most=1e15)
-        if self.model_bits is not None:
-            check_number("model_bits", self.model_bits, at_least=1, at_most=1e30)
-
-        num_samples = _array("num_samples", self.num_samples, 1)
-        if len(num_samples) == 0:
-            raise InputError("num_samples is empty: a round needs at least one client's report")
-        class_norm = _array("class_norm", self.class_norm, 1)
-        if len(class_norm) == 0:
-            raise InputError("class_norm is empty: give one norm for every class")
-        clients, classes = len(num_samples), len(class_norm)
-
-        self._keep("num_samples", _counts("num_samples", num_samples, clients, at_least=1))
+        clients = _length("num_samples", self.num_samples, "a round needs at least one client's report")
+        classes = _length("class_norm", self.class_norm, "give one norm for every class")
+        self._keep("num_samples", _counts("num_samples", self.num_samples, clients, at_least=1))
         self._keep("times_scheduled", _counts("times_scheduled", self.times_scheduled, clients, at_least=0))
-        self._keep(
-            "class_norm",
-            _numbers("class_norm", class_norm, classes, _not_negative, "at least 0 and at most 1e100"),
-        )
+        self._keep("class_norm", _numbers("class_norm", self.class_norm, classes))
         for name in ("batch_mix", "data_mix", "previous_data_mix"):
             self._keep(name, _mixes(name, getattr(self, name), clients, classes))
         self._keep("needed_hz", _needed_hz(self.needed_hz, clients))
-        ranges: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
-            "channel_gain": (_not_negative, "at least 0 and at most 1e100"),
-            "loss": (lambda a: np.abs(a) <= LARGEST, "at most 1e100 in size"),
-            "update_norm": (_not_negative, "at least 0 and at most 1e100"),
-            "compute_s": (_not_negative, "at least 0 and at most 1e100"),
-        }
-        for name, (inside, limits) in ranges.items():
+        for name in ("channel_gain", "loss", "update_norm", "compute_s"):
             if getattr(self, name) is not None:
-                self._keep(name, _numbers(name, getattr(self, name), clients, inside, limits))
-        if self.compute_s is not None and self.deadline_s is not None:
-            late = np.isfinite(self.needed_hz) & (self.compute_s >= self.deadline_s)
-            if late.any():
-                first = int(np.flatnonzero(late)[0])
-                raise InputError(
-                    f"needed_hz[{first}]={shown(self.needed_hz[first])}, but compute_s[{first}]="
-                    f"{shown(self.compute_s[first])} leaves no time before"
-                    f" deadline_s={shown(self.deadline_s)}:"
-                    " such a client needs inf (null in JSON)"
-                )
+                self._keep(name, _numbers(name, getattr(self, name), clients))
+        self._check_deadline()
         self._keep("classes_seen", self._seen(classes))
         self._keep("client_id", self._ids(clients))
         if self.frame == 0 and not np.array_equal(self.previous_data_mix, self.data_mix):
@@ -108,6 +88,18 @@ class RoundView:
             raise InputError(
                 f"previous_data_mix[{moved}] differs from data_mix in frame 0: there was no earlier frame,"
                 " so repeat data_mix there"
+            )
+
+    def _check_deadline(self) -> None:
+        if self.compute_s is None or self.deadline_s is None:
+            return
+        late = np.flatnonzero(np.isfinite(self.needed_hz) & (self.compute_s >= self.deadline_s))
+        if len(late):
+            first = int(late[0])
+            raise InputError(
+                f"needed_hz[{first}]={shown(self.needed_hz[first])}, but compute_s[{first}]="
+                f"{shown(self.compute_s[first])} leaves no time before deadline_s={shown(self.deadline_s)}:"
+                " such a client needs inf (null in JSON)"
             )
 
     def _keep(self, name: str, values: np.ndarray) -> None:
@@ -135,11 +127,10 @@ class RoundView:
         if np.size(self.client_id) == 0:
             return np.arange(clients)
         ids = _counts("client_id", self.client_id, clients, at_least=0)
-        if len(np.unique(ids)) < clients:
-            twice = int(np.flatnonzero(np.bincount(np.unique(ids, return_inverse=True)[1]) > 1)[0])
-            raise InputError(
-                f"client_id has {np.unique(ids)[twice]} twice: give every client an id of its own"
-            )
+        values, times = np.unique(ids, return_counts=True)
+        if (times > 1).any():
+            twice = values[times > 1][0]
+            raise InputError(f"client_id has {twice} twice: give every client an id of its own")
         return ids
 
     @property
@@ -158,10 +149,6 @@ class RoundView:
         return np.flatnonzero(self.needed_hz <= self.total_hz)
 
 
-def _not_negative(array: np.ndarray) -> np.ndarray:
-    return np.asarray((array >= 0) & (array <= LARGEST))
-
-
 def _array(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
     try:
         array = np.asarray(values)
@@ -176,10 +163,17 @@ def _array(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
     return array
 
 
-def _per_client(name: str, values: ArrayLike, length: int, as_in: str = "num_samples") -> np.ndarray:
+def _length(name: str, values: ArrayLike, remedy: str) -> int:
+    length = len(_array(name, values, 1))
+    if length == 0:
+        raise InputError(f"{name} is empty: {remedy}")
+    return length
+
+
+def _per_client(name: str, values: ArrayLike, length: int) -> np.ndarray:
     array = _array(name, values, 1)
     if len(array) != length:
-        raise InputError(f"{name} has {len(array)} entries: give {length}, as {as_in} has")
+        raise InputError(f"{name} has {len(array)} entries: give {length}, as num_samples has")
     return array
 
 
@@ -192,24 +186,19 @@ def _counts(name: str, values: ArrayLike, length: int, *, at_least: int) -> np.n
     return array.astype(np.int64, copy=False)
 
 
-def _numbers(
-    name: str, values: ArrayLike, length: int, inside: Callable[[np.ndarray], np.ndarray], limits: str
-) -> np.ndarray:
+def _numbers(name: str, values: ArrayLike, length: int) -> np.ndarray:
     array = _per_client(name, values, length).astype(np.float64, copy=False)
-    good = np.isfinite(array)
-    good &= inside(array)
-    _refuse_first(name, array, good, f"give a finite number{', ' if limits else ''}{limits}")
+    lowest, limits = (
+        (-LARGEST, "at most 1e100 in size") if name == "loss" else (0.0, "at least 0 and at most 1e100")
+    )
+    _refuse_first(name, array, (array >= lowest) & (array <= LARGEST), f"give a finite number, {limits}")
     return array
 
 
 def _needed_hz(values: ArrayLike, length: int) -> np.ndarray:
     array = _per_client("needed_hz", values, length).astype(np.float64, copy=False)
-    _refuse_first(
-        "needed_hz",
-        array,
-        array > 0,
-        "give a positive number, or inf (null in JSON) for a client that cannot",
-    )
+    remedy = "give a positive number, or inf (null in JSON) for a client that cannot"
+    _refuse_first("needed_hz", array, array > 0, remedy)
     return array
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedteddi.cache import cache_folder
 from fedteddi.errors import InputError
-from fedteddi.registry import Kind, first_line
+from fedteddi.registry import Kind, first_line, must
 
 EMBEDDED = {"fashion-mnist": "fashion_mnist.npz"}
 
@@ -67,19 +67,15 @@ def _about(given: Any) -> str:
     )
 
 
-def _check(given: Any, name: str) -> None:
-    if not callable(given) and not hasattr(given, "train_images"):
-        raise InputError(
-            f"{name} is no data set: it must be a fedteddi.Dataset, or a function that returns one"
-        )
-
-
 DATASETS = Kind(
     name="datasets",
     one="data set",
     built_in=lambda: EMBEDDED | CIFAR,
     your_own="give an .npz file",
-    check=_check,
+    check=must(
+        lambda given: callable(given) or hasattr(given, "train_images"),
+        "is no data set: it must be a fedteddi.Dataset, or a function that returns one",
+    ),
     describe=_about,
 )
 

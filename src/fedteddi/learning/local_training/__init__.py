@@ -2,11 +2,10 @@
 
 from typing import Any, cast
 
-from fedteddi.errors import InputError
 from fedteddi.learning.local_training.fedprox import FedProx
 from fedteddi.learning.local_training.rule import LocalTraining, checked_direction
 from fedteddi.learning.local_training.sgd import SGD
-from fedteddi.registry import Kind, make
+from fedteddi.registry import Kind, has_method, make, must
 
 __all__ = [
     "LOCAL_TRAINING",
@@ -18,16 +17,15 @@ __all__ = [
 ]
 
 BUILT_IN: dict[str, type[Any]] = {"sgd": SGD, "fedprox": FedProx}
-
-
-def _check(given: Any, name: str) -> None:
-    if not callable(getattr(given, "direction", None)):
-        raise InputError(
-            f"{name} is not a local training: it must be a class with direction(self, gradient, weights, start)"
-        )
-
-
-LOCAL_TRAINING = Kind(name="local-training", one="local training", built_in=lambda: BUILT_IN, check=_check)
+LOCAL_TRAINING = Kind(
+    name="local-training",
+    one="local training",
+    built_in=lambda: BUILT_IN,
+    check=must(
+        has_method("direction"),
+        "is not a local training: it must be a class with direction(self, gradient, weights, start)",
+    ),
+)
 
 
 def make_local_training(name: str, **options: Any) -> LocalTraining:

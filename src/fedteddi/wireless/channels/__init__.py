@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from fedteddi.errors import InputError, shown
-from fedteddi.registry import Kind, find, make, option_defaults
+from fedteddi.registry import Kind, find, has_method, make, must, option_defaults
 from fedteddi.settings import RadioSettings
 from fedteddi.wireless.channels.channel import Channel, Draws, checked_gains
 from fedteddi.wireless.channels.rayleigh import Rayleigh
@@ -25,14 +25,14 @@ __all__ = [
 BUILT_IN: dict[str, type[Channel]] = {"shadowing": Shadowing, "rayleigh": Rayleigh, "trace": Trace}
 # Keys of [radio] that are options of a channel: it has them by these names, and they are set there only.
 SHARED = ("shadowing", "shadowing_std_db", "gain_trace")
-
-
-def _check(given: Any, name: str) -> None:
-    if not callable(getattr(given, "gains", None)):
-        raise InputError(f"{name} is not a channel: it must be a class with gains(self, positions_m, draws)")
-
-
-CHANNELS = Kind(name="channels", one="channel", built_in=lambda: BUILT_IN, check=_check)
+CHANNELS = Kind(
+    name="channels",
+    one="channel",
+    built_in=lambda: BUILT_IN,
+    check=must(
+        has_method("gains"), "is not a channel: it must be a class with gains(self, positions_m, draws)"
+    ),
+)
 
 
 def channel_name(radio: RadioSettings) -> str:
