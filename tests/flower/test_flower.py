@@ -325,12 +325,12 @@ def test_nodes_say_who_they_are(tmp_path: Path) -> None:
     assert fleet.nodes == {number: 100 + number for number in range(6)}
     deaf.append(102)
     clients = Clients(settings, scenario_plan(settings), SeedWorld(settings.seed, tiny_data()))
-    assert set(fleet.told_mixes(clients, 0)) == {0, 1, 3, 4, 5}
-    assert set(fleet.told_mixes(clients, 0)) == set(range(6))
+    assert set(fleet.reported_mixes(clients, 0)) == {0, 1, 3, 4, 5}
+    assert set(fleet.reported_mixes(clients, 0)) == set(range(6))
     assert fleet.nodes[2] == 901
     deaf.clear()
     del grid.contexts[901]
-    assert set(fleet.told_mixes(clients, 0)) == set(range(6))  # the first one has its place again
+    assert set(fleet.reported_mixes(clients, 0)) == set(range(6))  # the first one has its place again
     assert fleet.nodes[2] == 102
 
 
@@ -439,7 +439,7 @@ def test_a_secret_gives_the_same_data_the_same_noise(tmp_path: Path) -> None:
     def told(frame: int, file: str) -> list[float]:
         holding = Holding(tiny_data(), scenario_plan(settings))
         device = Device(settings, 0, holding, secret=read_secret(tmp_path / file))
-        return list(device.clients.told_mix(frame, 0))
+        return list(device.clients.reported_mix(frame, 0))
 
     assert told(0, "one") == told(0, "one")
     assert told(0, "one") != told(0, "two")
@@ -519,7 +519,7 @@ def test_private_nodes_release_one_noisy_mix_a_frame_and_no_counts(tmp_path: Pat
         MemoryGrid(settings, tmp_path),
         Clients(settings, scenario_plan(settings), SeedWorld(settings.seed, tiny_data())),
     )
-    record_of = [tuple(mix) for mix in FlowerFleet(again, settings, 6).told_mixes(clients, 0).values()]
+    record_of = [tuple(mix) for mix in FlowerFleet(again, settings, 6).reported_mixes(clients, 0).values()]
     assert not set(record_of) & set(mixes)  # the noise does not follow the run's seed
 
 
@@ -536,7 +536,7 @@ def test_a_device_with_data_of_its_own() -> None:
     data = tiny_data()
     holding = own_holding(2, data, [np.arange(30), np.arange(20, 60)])
     device = Device(head_settings(rounds=[1, 1]), 2, holding)
-    assert device.clients.told_mix(0, 2).tolist() == [1, 0, 0, 0, 0]
+    assert device.clients.reported_mix(0, 2).tolist() == [1, 0, 0, 0, 0]
     assert holding.plan.frames[1].counts[2].tolist() == [40, 0, 0, 0, 0]
     with pytest.raises(
         InputError, match=r"client 2 holds 3 samples in frame 0, less than training.batch_size"

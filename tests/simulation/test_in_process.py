@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from fedteddi.learning.statistics import gradient_variance
 from fedteddi.protocol.messages import Request
-from fedteddi.protocol.vectors import pooled_norms, sound_gradients
+from fedteddi.protocol.vectors import pooled_norms, valid_gradients
 from fedteddi.simulation import in_process
 from fedteddi.simulation.in_process import InProcess
 from fedteddi.simulation.laboratory import Laboratory
@@ -78,11 +78,11 @@ def test_a_server_makes_the_same_of_norms_as_of_gradients(
     size = laboratory.model.size if layers == "all" else None
     told = []
     for runtime in (part, laboratory.runtime):
-        sound, refused = sound_gradients(
+        valid, rejections = valid_gradients(
             runtime.exchange(asked)[0], range(6), counts, run.state.weights, size
         )
-        told.append(pooled_norms(sound, counts.shape[1], refused))
-        assert not refused.causes
+        told.append(pooled_norms(valid, counts.shape[1], rejections))
+        assert not rejections.causes
     np.testing.assert_array_equal(*told)
     assert (told[0][0] > 0).any()
 

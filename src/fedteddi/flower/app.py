@@ -67,12 +67,12 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
         say(
             "whole gradients travel, one for every class: estimates.class_norm_layers = head sends the last layer's"
         )
-    told: list[int] = []
+    shown: list[int] = []
 
     def watch(progress: "Progress") -> None:
         records = progress.runs[0].records
-        for record in records[len(told) :]:
-            told.append(record.round)
+        for record in records[len(shown) :]:
+            shown.append(record.round)
             say(round_line(record))
 
     record = simulate(settings, runtime=fleet, watch=watch, **more)

@@ -55,9 +55,11 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
     def mix(message: Message, context: Context) -> Message:
         """Tell the class mix of a frame that has no rounds."""
         device = _device(context, holding)
-        told = device.clients.told_mix(_asked_int(message, "frame"), device.number)
+        reported = device.clients.reported_mix(_asked_int(message, "frame"), device.number)
         _keep_releases(context, device)
-        return _reply(message, RecordDict({"mix": MetricRecord({"mix": [float(share) for share in told]})}))
+        return _reply(
+            message, RecordDict({"mix": MetricRecord({"mix": [float(share) for share in reported]})})
+        )
 
     @app.train("report")
     @_or_refuse
@@ -65,11 +67,11 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         """Train, park the model, and report."""
         _forget(context)
         device = _device(context, holding)
-        told, trained = device.report(_request(message, device, "report"))
+        reported, trained = device.report(_request(message, device, "report"))
         _keep_releases(context, device)
         context.state[PARKED] = vector_record(trained.weights.cpu().numpy())
         context.state[TAG] = ConfigRecord({"tag": _asked(message)["tag"]})
-        return _reply(message, report_records(told))
+        return _reply(message, report_records(reported))
 
     @app.query("upload")
     def upload(message: Message, context: Context) -> Message:
@@ -215,10 +217,10 @@ def _gain(value: Any) -> float | None:
 
 def _keep_releases(context: Context, device: "Device") -> None:
     if device.clients.releases:
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             str(frame): [float(p) for p in mix] for frame, mix in device.clients.releases.items()
         }
-        context.state[RELEASES] = MetricRecord(told)
+        context.state[RELEASES] = MetricRecord(reported)
 
 
 def _forget(context: Context) -> None:

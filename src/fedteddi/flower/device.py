@@ -49,7 +49,7 @@ def own_holding(
     held: Sequence[np.ndarray],
     channel_gain: Callable[[], float | None] | None = None,
 ) -> Holding:
-    """Return what a device with data of its own has: `held[l]` are the places in its training images in frame l."""
+    """Return what a device with data of its own has: `held[l]` are the indices of its training images in frame l."""
     labels, nothing = data.train_labels.numpy(), np.zeros(0, dtype=np.int64)
     frames = []
     for mine in held:
@@ -132,10 +132,10 @@ class Device:
         before_s = self.engine.seconds["training"]
         (answers,) = self.runtime.exchange([(self.clients, request)])
         trained_s = self.engine.seconds["training"] - before_s
-        told: Report = answers.given[self.number]
+        reported: Report = answers.given[self.number]
         measured_s = trained_s if self.settings.fleet.compute_s == "measured" else None
         gain = self.holding.channel_gain
-        parts = {**vars(told), "compute_s": measured_s, "channel_gain": None if gain is None else gain()}
+        parts = {**vars(reported), "compute_s": measured_s, "channel_gain": None if gain is None else gain()}
         return Report(**parts), self.clients.parked.pop((request.frame, request.round, self.number))
 
     def class_gradients(self, request: Request) -> ClassGradients:

@@ -82,24 +82,24 @@ def request_records(request: Request, client: int, tag: str) -> RecordDict:
 
 def report_records(report: Report) -> RecordDict:
     """Pack a report."""
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for name in COUNTS:
         values = getattr(report, name)
         if values is not None:
-            told[name] = np.asarray(values).tolist()
+            reported[name] = np.asarray(values).tolist()
     for name in NUMBERS:
         value = getattr(report, name)
         if value is not None:
-            told[name] = int(value) if name == "num_samples" else float(value)
-    return RecordDict({"report": MetricRecord(told)})
+            reported[name] = int(value) if name == "num_samples" else float(value)
+    return RecordDict({"report": MetricRecord(reported)})
 
 
 def read_report(content: RecordDict) -> Report:
     """Unpack a report; whether it makes sense is for the server's checks."""
     try:
-        told = content.metric_records["report"]
-        parts: dict[str, Any] = {name: np.array(told[name]) for name in COUNTS if name in told}
-        return Report(**parts | {name: told[name] for name in NUMBERS if name in told})
+        reported = content.metric_records["report"]
+        parts: dict[str, Any] = {name: np.array(reported[name]) for name in COUNTS if name in reported}
+        return Report(**parts | {name: reported[name] for name in NUMBERS if name in reported})
     except Exception as error:
         raise BadAnswerError(f"its report cannot be read ({type(error).__name__})") from None
 

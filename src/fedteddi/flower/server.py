@@ -69,7 +69,7 @@ class FlowerFleet:
         # Clients that did not answer last time: another node may take their place.
         self._silent: set[int] = set()
         # Why mixes of a frame without rounds are missing, by client, for the next record.
-        self._unheard: dict[int, str] = {}
+        self._missing_mixes: dict[int, str] = {}
         # Who trained in this round and must be told when it is over.
         self._reported: tuple[int, ...] = ()
 
@@ -93,7 +93,7 @@ class FlowerFleet:
         """Put the request of a run to its clients."""
         return [self._exchange(request) for _, request in asked]
 
-    def told_mixes(self, clients: "Clients", frame: int) -> dict[int, np.ndarray]:
+    def reported_mixes(self, clients: "Clients", frame: int) -> dict[int, np.ndarray]:
         """Ask everyone for the class mix of a frame that has no rounds."""
         asked = RecordDict({"asked": ConfigRecord({"frame": frame})})
         classes = clients.plan.frames[frame].counts.shape[1]
@@ -103,7 +103,7 @@ class FlowerFleet:
 
         everyone = dict.fromkeys(range(self.num_clients), asked)
         given, failed = self._ask(MIX, everyone, read, self.settings.fleet.report_s)
-        self._unheard = {client: f"class mix of frame {frame}: {why}" for client, why in failed.items()}
+        self._missing_mixes = {client: f"class mix of frame {frame}: {why}" for client, why in failed.items()}
         return given
 
     def _exchange(self, request: Request) -> Answers:
@@ -119,7 +119,7 @@ class FlowerFleet:
             MESSAGES[request.kind], contents, lambda content: read(content, request.weights), limit_s
         )
         if request.kind == "report":
-            failed, self._unheard = self._unheard | failed, {}
+            failed, self._missing_mixes = self._missing_mixes | failed, {}
             asks_again = "class_norm" in request.needs and self.settings.estimates.class_norm_every == 1
             self._reported = () if asks_again else tuple(given)
         if request.kind == "upload":

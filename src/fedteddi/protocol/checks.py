@@ -1,6 +1,6 @@
 """Reports are looked at before they are used: what is broken or impossible costs its sender the round, and nobody else.
 
-A lie that could be true (a wrong but possible histogram, a finite but made-up loss) cannot be told from the truth here.
+A lie that could be true (a wrong but possible histogram, a finite but made-up loss) cannot be recognised here.
 """
 
 import math
@@ -29,7 +29,7 @@ ASKED_FOR = {
 }
 
 
-class Unfit(Exception):
+class Rejected(Exception):
     """An answer that cannot be used, and why; `not_finite` if training itself may have made it so."""
 
     def __init__(self, why: str, *, not_finite: bool = False) -> None:
@@ -38,36 +38,36 @@ class Unfit(Exception):
 
 
 @dataclass
-class Refused:
+class Rejections:
     """Whose answers were not used, and why."""
 
     causes: dict[int, str] = field(default_factory=dict)
     not_finite: set[int] = field(default_factory=set)  # those whose numbers left the finite ones
 
-    def add(self, client: int, flaw: Unfit) -> None:
-        """Refuse a client's answer."""
-        self.causes[client] = str(flaw)
-        if flaw.not_finite:
+    def add(self, client: int, rejected: Rejected) -> None:
+        """Reject a client's answer."""
+        self.causes[client] = str(rejected)
+        if rejected.not_finite:
             self.not_finite.add(client)
 
 
 class Failures:
     """Who failed in a round, in whatever way, and why: by client."""
 
-    def __init__(self, failed: Mapping[int, str], refused: Refused) -> None:
+    def __init__(self, failed: Mapping[int, str], rejections: Rejections) -> None:
         self.causes: dict[int, str] = {}
-        self.note(failed, refused)
+        self.note(failed, rejections)
 
-    def note(self, failed: Mapping[int, str], refused: Refused, about: str = "") -> None:
-        """Add those who did not answer and those whose answers were unfit; a client can fail twice in a round."""
-        for client, why in [*failed.items(), *refused.causes.items()]:
+    def note(self, failed: Mapping[int, str], rejections: Rejections, about: str = "") -> None:
+        """Add those who did not answer and those whose answers were rejected; a client can fail twice in a round."""
+        for client, why in [*failed.items(), *rejections.causes.items()]:
             before = f"{self.causes[client]}; " if client in self.causes else ""
             self.causes[client] = f"{before}{about if client in failed else ''}{why}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Heard:
-    """The sound reports of a round, a row for every client."""
+class ReceivedReports:
+    """The valid reports of a round, a row for every client."""
 
     clients: tuple[int, ...]
     num_samples: np.ndarray  # D_n as claimed, [n]
@@ -81,11 +81,11 @@ class Heard:
         return np.array([getattr(report, part) for report in self.reports], dtype=np.float64)
 
 
-def heard_reports(
+def received_reports(
     answers: Answers, asked: Iterable[int], needs: frozenset[str], classes: int, settings: Settings
-) -> tuple[Heard | None, Refused]:
+) -> tuple[ReceivedReports | None, Rejections]:
     """Sort out the reports that can be used; None if there is none."""
-    private, refused = settings.privacy.epsilon > 0, Refused()
+    private, rejections = settings.privacy.epsilon > 0, Rejections()
     parts_asked = [part for need, part in ASKED_FOR.items() if need in needs]
     good: dict[
         int, tuple[Report, np.ndarray, np.ndarray]
@@ -96,41 +96,41 @@ def heard_reports(
         report = answers.given[client]
         try:
             if not isinstance(report, Report):
-                raise Unfit(f"report is {_kind(report)}, not a report")
+                raise Rejected(f"report is {_kind(report)}, not a report")
             parts = _released(report, classes) if private else _counted(report, classes)
             _check_numbers(report, parts_asked)
             good[client] = (report, *parts)
-        except Unfit as flaw:
-            refused.add(client, flaw)
+        except Rejected as rejected:
+            rejections.add(client, rejected)
     if not good:
-        return None, refused
-    one, two = (np.array([parts[place] for parts in good.values()]) for place in (1, 2))
+        return None, rejections
+    one, two = (np.array([parts[index] for parts in good.values()]) for index in (1, 2))
     clients, training = list(good), settings.training
     if not private and (flaws := _impossible(one, two, training.local_steps, training.batch_size)):
         for row, why in flaws.items():
-            refused.add(clients[row], Unfit(why))
+            rejections.add(clients[row], Rejected(why))
         kept = [row for row in range(len(clients)) if row not in flaws]
         if not kept:
-            return None, refused
+            return None, rejections
         clients, one, two = [clients[row] for row in kept], one[kept], two[kept]
     reports = tuple(good[client][0] for client in clients)
     if private:
-        return Heard(
+        return ReceivedReports(
             clients=tuple(clients),
             num_samples=one,
             class_counts=np.rint(one[:, None] * two).astype(np.int64),
             data_mix=two,
             batch_mix=two,
             reports=reports,
-        ), refused
-    return Heard(
+        ), rejections
+    return ReceivedReports(
         clients=tuple(clients),
         num_samples=one.sum(axis=1),
         class_counts=one,
         data_mix=class_mix(one),
         batch_mix=class_mix(two),
         reports=reports,
-    ), refused
+    ), rejections
 
 
 def _counted(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -149,13 +149,13 @@ def _usual_counts(name: str, values: Any, classes: int) -> np.ndarray:
 def _released(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the sample count and the noisy mix; true counts, if somebody sends them, are not looked at."""
     if report.num_samples is None:
-        raise Unfit("num_samples is missing")
+        raise Rejected("num_samples is missing")
     held = whole_counts("num_samples", [report.num_samples], 1)[0]
     if held == 0:
-        raise Unfit("num_samples=0: there is nothing to learn from")
+        raise Rejected("num_samples=0: there is nothing to learn from")
     mix = number_row("released_mix", report.released_mix, classes).astype(np.float64)
     if not (np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE):
-        raise Unfit("released_mix is not a distribution")
+        raise Rejected("released_mix is not a distribution")
     return held, mix
 
 
@@ -163,10 +163,10 @@ def whole_counts(name: str, values: Any, classes: int) -> np.ndarray:
     """Return counts [C] as int64, or say what is wrong with them."""
     row = number_row(name, values, classes)
     if row.dtype.kind == "f" and not (np.isfinite(row).all() and (row == np.floor(row)).all()):
-        raise Unfit(f"{name} holds something other than whole numbers")
+        raise Rejected(f"{name} holds something other than whole numbers")
     for bad, why in _out_of_range(name, row):
         if bad:
-            raise Unfit(why)
+            raise Rejected(why)
     return row.astype(np.int64, copy=False)
 
 
@@ -181,15 +181,15 @@ def _out_of_range(name: str, counts: np.ndarray) -> list[tuple[np.ndarray, str]]
 def number_row(name: str, values: Any, length: int) -> np.ndarray:
     """Return numbers [length] as an array, or say what is wrong with them."""
     if values is None:
-        raise Unfit(f"{name} is missing")
+        raise Rejected(f"{name} is missing")
     try:
         row = np.asarray(values)
     except Exception:  # whatever it is: ragged lists, an array of another library that cannot be converted
-        raise Unfit(f"{name} is {_kind(values)}, not an array") from None
+        raise Rejected(f"{name} is {_kind(values)}, not an array") from None
     if row.dtype.kind not in "iuf":
-        raise Unfit(f"{name} holds something other than numbers")
+        raise Rejected(f"{name} holds something other than numbers")
     if row.shape != (length,):
-        raise Unfit(f"{name} has shape {shown(row.shape)}, not ({length},)")
+        raise Rejected(f"{name} has shape {shown(row.shape)}, not ({length},)")
     return row
 
 
@@ -215,11 +215,11 @@ def _impossible(held: np.ndarray, trained: np.ndarray, steps: int, batch_size: i
 
 
 def _check_numbers(report: Report, asked: Iterable[tuple[str, float]]) -> None:
-    """Refuse what was asked for and is missing or no possible number, and impossible measurements."""
+    """Reject what was asked for and is missing or no possible number, and impossible measurements."""
     for part, least in asked:
         value = getattr(report, part)
         if value is None:
-            raise Unfit(f"{part} is missing")
+            raise Rejected(f"{part} is missing")
         _check_number(part, value, least, LARGEST, trained=True)
     if report.compute_s is not None:
         _check_number("compute_s", report.compute_s, 0.0, LONGEST_S)
@@ -229,15 +229,15 @@ def _check_numbers(report: Report, asked: Iterable[tuple[str, float]]) -> None:
 
 def _check_number(name: str, value: Any, least: float, most: float, *, trained: bool = False) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise Unfit(f"{name} is {_kind(value)}, not a number")
+        raise Rejected(f"{name} is {_kind(value)}, not a number")
     try:
         number = float(value)
     except OverflowError:  # an integer beyond all floats
-        raise Unfit(f"{name} is above {most:g}") from None
+        raise Rejected(f"{name} is above {most:g}") from None
     if not math.isfinite(number):
-        raise Unfit(f"{name}={number:g} is not finite", not_finite=trained)
+        raise Rejected(f"{name}={number:g} is not finite", not_finite=trained)
     if not least <= number <= most:
-        raise Unfit(f"{name}={number:g} lies outside {least:g} to {most:g}")
+        raise Rejected(f"{name}={number:g} lies outside {least:g} to {most:g}")
 
 
 def _kind(value: Any) -> str:

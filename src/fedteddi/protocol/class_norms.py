@@ -7,10 +7,10 @@ import numpy as np
 
 from fedteddi.heterogeneity.estimates import estimate_class_norm
 from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
-from fedteddi.protocol.checks import Failures, Heard
+from fedteddi.protocol.checks import Failures, ReceivedReports
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
 from fedteddi.protocol.state import ServerState, ask, check_not_diverged
-from fedteddi.protocol.vectors import NotFiniteError, pooled_norms, sound_gradients
+from fedteddi.protocol.vectors import NotFiniteError, pooled_norms, valid_gradients
 from fedteddi.randomness import keyed_rng
 from fedteddi.settings import Settings
 from fedteddi.wireless.environment import Environment
@@ -22,7 +22,7 @@ MOST_TO_DRAW_FROM = 10**9 - 1
 def update_class_norm(
     state: ServerState,
     settings: Settings,
-    heard: Heard,
+    received: ReceivedReports,
     scheduled: list[int],
     world: Environment,
     failures: Failures,
@@ -34,33 +34,33 @@ def update_class_norm(
     estimates, bound = settings.estimates, settings.server.max_sample_share
     number = 0 if first else state.round  # the frame's start has draws of its own
     wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
-    believed = bounded_class_counts(heard.class_counts, heard.num_samples, bound).astype(np.int64)
+    believed = bounded_class_counts(received.class_counts, received.num_samples, bound).astype(np.int64)
     most = estimates.class_gradient_samples
     rng = keyed_rng(world.seed, "estimates", frame=state.frame, round=number)
-    wanted[list(heard.clients)] = world.draws.once(
+    wanted[list(received.clients)] = world.draws.once(
         state.frame,
         number,
         ("spread", believed.shape, believed.tobytes(), most),
         lambda: spread_over_clients(believed, most, rng),
     )
     answers = yield dataclasses.replace(
-        ask("class_gradients", state, heard.clients), round=number, samples=wanted
+        ask("class_gradients", state, received.clients), round=number, samples=wanted
     )
-    parts, refused = sound_gradients(answers, heard.clients, wanted, state.weights, size)
-    norms, drawn = pooled_norms(parts, len(state.class_norm), refused)
-    failures.note(answers.failed, refused, about="class gradients: ")
-    if ALL_CLIENTS in refused.not_finite:  # it speaks for all of them
+    parts, rejections = valid_gradients(answers, received.clients, wanted, state.weights, size)
+    norms, drawn = pooled_norms(parts, len(state.class_norm), rejections)
+    failures.note(answers.failed, rejections, about="class gradients: ")
+    if ALL_CLIENTS in rejections.not_finite:  # it speaks for all of them
         raise NotFiniteError
-    check_not_diverged(state, refused, anybody=bool(parts))
+    check_not_diverged(state, rejections, anybody=bool(parts))
     if not parts:
         return
     state.class_norm = estimate_class_norm(
         norms[:, None],  # a gradient's norm stands for it: both estimates use nothing else
         drawn > 0,
         state.class_norm,
-        batch_mix=heard.batch_mix,
-        num_samples=bounded_counts(heard.num_samples, bound),
-        scheduled=np.searchsorted(heard.clients, scheduled),
+        batch_mix=received.batch_mix,
+        num_samples=bounded_counts(received.num_samples, bound),
+        scheduled=np.searchsorted(received.clients, scheduled),
         kind=estimates.class_norm,
     )
 

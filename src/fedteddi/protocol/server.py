@@ -10,7 +10,7 @@ from fedteddi.errors import DivergedError, InputError
 from fedteddi.heterogeneity.estimates import pooled_gradient_std
 from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.sharing import bounded_counts
-from fedteddi.protocol.checks import Failures, Heard, heard_reports
+from fedteddi.protocol.checks import Failures, ReceivedReports, received_reports
 from fedteddi.protocol.class_norms import update_class_norm
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.round_json.answer import finish_s
@@ -19,7 +19,7 @@ from fedteddi.protocol.vectors import (
     NotFiniteError,
     aggregated,
     drop_not_finite,
-    sound_uploads,
+    valid_uploads,
 )
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.objectives import HasObjective, checked_terms, has_objective
@@ -49,8 +49,8 @@ def server_round(
 ) -> Generator[Request, Answers, RoundFacts]:
     """Run one round: everybody trains and reports, the rule picks, the scheduled upload, the server aggregates.
 
-    Every answer is checked before it is used; a client whose answer is unfit is left out, and the round goes on.
-    If training itself leaves the finite numbers (docs/metrics.md says how that is told from one broken client) it
+    Every answer is checked before it is used; a client whose answer is invalid is dropped, and the round goes on.
+    If training itself leaves the finite numbers (docs/metrics.md says how this differs from one broken client) it
     raises `DivergedError`. A round that does not come to its end leaves the state as it was. `head_size` is the length
     of the last layer's gradients; where nobody says, it is what most of them have. `baseline_objective` evaluates the
     sets of rules without an objective of their own.
@@ -94,23 +94,23 @@ def _round(
     # Broadcast w_{k−1}; every client runs τ steps and sends a few numbers.
     everyone = tuple(range(len(state.times_scheduled)))
     answers = yield ask("report", state, everyone, needs=needs, learning_rate=rate)
-    heard, refused = heard_reports(answers, everyone, needs, len(state.class_norm), settings)
-    failures = Failures(answers.failed, refused)
-    check_not_diverged(state, refused, anybody=heard is not None)
+    received, rejections = received_reports(answers, everyone, needs, len(state.class_norm), settings)
+    failures = Failures(answers.failed, rejections)
+    check_not_diverged(state, rejections, anybody=received is not None)
     # Non-reporters drop out before the mixes are computed.
-    reported = () if heard is None else heard.clients
+    reported = () if received is None else received.clients
 
     # At the start of a frame, L̂^(c) is estimated at w_{l,0} over all clients (docs/paper.md D6).
     estimated = "class_norm" in needs and settings.estimates.first_class_norm == "estimated"
-    if number == 1 and heard is not None and estimated:
+    if number == 1 and received is not None and estimated:
         yield from update_class_norm(
-            state, settings, heard, list(reported), world, failures, size, first=True
+            state, settings, received, list(reported), world, failures, size, first=True
         )
 
     # Pick S and each member's bandwidth.
     chosen, terms, view = Schedule(clients=(), bandwidth_hz=()), None, None
-    if heard is not None:
-        view = round_view(state, settings, heard, world, model_bits, needs)
+    if received is not None:
+        view = round_view(state, settings, received, world, model_bits, needs)
         rng = keyed_rng(world.seed, "scheduler", frame=frame, round=number)
         chosen, state.scheduler_state = checked_choice(rule, view, rng, state.scheduler_state)
         evaluating = rule if has_objective(rule) else baseline_objective
@@ -123,24 +123,24 @@ def _round(
 
     # Only S uploads; α is renormalised over what arrived; nothing at all keeps the old model.
     arrived: dict[int, Vector] = {}
-    if heard is not None and scheduled:
+    if received is not None and scheduled:
         answers = yield ask("upload", state, scheduled, learning_rate=rate)
-        arrived, refused = sound_uploads(answers, scheduled, state.weights)
-        drop_not_finite(arrived, refused)
-        failures.note(answers.failed, refused)
-        check_not_diverged(state, refused, anybody=bool(arrived))
+        arrived, rejections = valid_uploads(answers, scheduled, state.weights)
+        drop_not_finite(arrived, rejections)
+        failures.note(answers.failed, rejections)
+        check_not_diverged(state, rejections, anybody=bool(arrived))
         if arrived:
-            received = _received(state, settings, heard, arrived)
+            uploads = _uploads(state, settings, received, arrived)
             state.weights, state.aggregation = aggregated(
-                aggregation, settings.server.aggregation, received, state.aggregation
+                aggregation, settings.server.aggregation, uploads, state.aggregation
             )
             state.not_finite = frozenset()
             state.times_scheduled[list(arrived)] += 1
 
     # Re-estimate L̂^(c) at w_k.
     due = "class_norm" in needs and number % settings.estimates.class_norm_every == 0
-    if heard is not None and arrived and due:
-        yield from update_class_norm(state, settings, heard, list(arrived), world, failures, size)
+    if received is not None and arrived and due:
+        yield from update_class_norm(state, settings, received, list(arrived), world, failures, size)
     state.rounds_done += 1
     if view is not None:
         state.current_mix |= dict(zip(reported, view.data_mix, strict=True))
@@ -167,21 +167,21 @@ def _round(
 def round_view(
     state: ServerState,
     settings: Settings,
-    heard: Heard,
+    received: ReceivedReports,
     world: Environment,
     model_bits: float,
     needs: frozenset[str],
 ) -> RoundView:
     """Put the reports together into what a scheduler sees; clients are numbered among those who reported."""
     frame, number = state.frame, state.round
-    members = list(heard.clients)
-    gain = _measured([r.channel_gain for r in heard.reports], world.channel_gain(frame, number)[members])
-    compute_s = _measured([r.compute_s for r in heard.reports], world.compute_s(frame, number)[members])
-    previous = [state.previous_mix.get(n, mix) for n, mix in zip(members, heard.data_mix, strict=True)]
-    state.classes_seen = state.classes_seen | (heard.data_mix.max(axis=0) > 0)
-    counted, sigma = bounded_counts(heard.num_samples, settings.server.max_sample_share), 0.0
+    members = list(received.clients)
+    gain = _measured([r.channel_gain for r in received.reports], world.channel_gain(frame, number)[members])
+    compute_s = _measured([r.compute_s for r in received.reports], world.compute_s(frame, number)[members])
+    previous = [state.previous_mix.get(n, mix) for n, mix in zip(members, received.data_mix, strict=True)]
+    state.classes_seen = state.classes_seen | (received.data_mix.max(axis=0) > 0)
+    counted, sigma = bounded_counts(received.num_samples, settings.server.max_sample_share), 0.0
     if "gradient_std" in needs:
-        variance = heard.numbers("gradient_variance")
+        variance = received.numbers("gradient_variance")
         sigma = pooled_gradient_std(variance, counted, pool=settings.estimates.gradient_std)
     return RoundView(
         frame=frame,
@@ -190,16 +190,16 @@ def round_view(
         batch_size=settings.training.batch_size,
         total_hz=settings.radio.total_hz,
         num_samples=counted,
-        batch_mix=heard.batch_mix,
-        data_mix=heard.data_mix,
+        batch_mix=received.batch_mix,
+        data_mix=received.data_mix,
         previous_data_mix=np.array(previous),
         needed_hz=world.needed_hz(frame, number, gain, compute_s, model_bits),
         channel_gain=gain,
         times_scheduled=state.times_scheduled[members],
         gradient_std=sigma,
         class_norm=state.class_norm,
-        loss=heard.numbers("loss") if "loss" in needs else None,
-        update_norm=heard.numbers("update_norm") if "update_norm" in needs else None,
+        loss=received.numbers("loss") if "loss" in needs else None,
+        update_norm=received.numbers("update_norm") if "update_norm" in needs else None,
         classes_seen=state.classes_seen,
         compute_s=compute_s,
         deadline_s=settings.radio.deadline_s,
@@ -220,9 +220,11 @@ def _trace(rule: AnyScheduler, chosen: Schedule, reported: tuple[int, ...]) -> T
         ) from None
 
 
-def _received(state: ServerState, settings: Settings, heard: Heard, arrived: dict[int, Vector]) -> Received:
+def _uploads(
+    state: ServerState, settings: Settings, received: ReceivedReports, arrived: dict[int, Vector]
+) -> Received:
     clients = np.array(list(arrived))
-    held = heard.num_samples[np.searchsorted(heard.clients, clients)]
+    held = received.num_samples[np.searchsorted(received.clients, clients)]
     return Received(
         frame=state.frame,
         round=state.round,

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedteddi.aggregation import State, Vector
 from fedteddi.heterogeneity.objective import ObjectiveTerms
-from fedteddi.protocol.checks import Refused
+from fedteddi.protocol.checks import Rejections
 from fedteddi.protocol.messages import Kind, Request
 from fedteddi.protocol.vectors import NotFiniteError
 from fedteddi.schedulers.schedule import Schedule
@@ -27,7 +27,7 @@ class ServerState:
     round: int = 0  # rounds done in this frame
     rounds_done: int = 0  # in all frames: the learning rate never resets
     aggregation: State = None  # what the aggregation rule remembers; None: nothing yet
-    # Who sent numbers that are not finite since the model last changed, in phases without one sound answer.
+    # Who sent numbers that are not finite since the model last changed, in phases without one valid answer.
     not_finite: frozenset[int] = frozenset()
     scheduler_state: State = None  # what a rule with memory carries from round to round
 
@@ -57,15 +57,15 @@ class RoundFacts:
     epsilon_spent: float | None  # of each client at most, up to this frame; None: nothing is hidden
 
 
-def check_not_diverged(state: ServerState, refused: Refused, *, anybody: bool) -> None:
+def check_not_diverged(state: ServerState, rejections: Rejections, *, anybody: bool) -> None:
     """Tell a run that diverged from one broken client (docs/metrics.md).
 
-    It has diverged when two clients say so by their numbers and nobody has sent a sound answer meanwhile; where there
+    It has diverged when two clients say so by their numbers and nobody has sent a valid answer meanwhile; where there
     is only one client, that one.
     """
-    if anybody or not refused.not_finite:
+    if anybody or not rejections.not_finite:
         return
-    state.not_finite = state.not_finite | refused.not_finite
+    state.not_finite = state.not_finite | rejections.not_finite
     if len(state.not_finite) >= min(2, len(state.times_scheduled)):
         raise NotFiniteError
 

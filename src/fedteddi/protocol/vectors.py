@@ -10,7 +10,7 @@ import numpy as np
 from fedteddi.aggregation import Aggregation, FedAvg, Received, State, Vector
 from fedteddi.aggregation.rule import asked, model_fault, state_fault
 from fedteddi.errors import InputError, guarded
-from fedteddi.protocol.checks import Refused, Unfit, number_row, whole_counts
+from fedteddi.protocol.checks import Rejected, Rejections, number_row, whole_counts
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms
 
 
@@ -30,29 +30,29 @@ def finite(*vectors: Vector) -> bool:
         return math.isfinite(float(sum((vector * 0).sum() for vector in vectors)))
 
 
-def sound_uploads(
+def valid_uploads(
     answers: Answers, asked: Iterable[int], weights: Vector
-) -> tuple[dict[int, Vector], Refused]:
+) -> tuple[dict[int, Vector], Rejections]:
     """Sort out uploads that are vectors like the model's; whether their numbers are finite is not looked at."""
-    found, refused = {}, Refused()
+    found, rejections = {}, Rejections()
     for client in asked:
         if client in answers.given:
             try:
                 _check_like("upload", answers.given[client], weights, tuple(weights.shape))
                 if answers.given[client].dtype != weights.dtype:
-                    raise Unfit(f"upload holds {answers.given[client].dtype}, the model {weights.dtype}")
+                    raise Rejected(f"upload holds {answers.given[client].dtype}, the model {weights.dtype}")
                 found[client] = answers.given[client]
-            except Unfit as flaw:
-                refused.add(client, flaw)
-    return found, refused
+            except Rejected as rejected:
+                rejections.add(client, rejected)
+    return found, rejections
 
 
-def drop_not_finite(uploads: dict[int, Vector], refused: Refused) -> None:
-    """Move uploads that are not finite to `refused`."""
+def drop_not_finite(uploads: dict[int, Vector], rejections: Rejections) -> None:
+    """Move uploads that are not finite to `rejections`."""
     if finite(*uploads.values()):
         return
     for client in [client for client, upload in uploads.items() if not finite(upload)]:
-        refused.add(client, Unfit("upload holds numbers that are not finite", not_finite=True))
+        rejections.add(client, Rejected("upload holds numbers that are not finite", not_finite=True))
         del uploads[client]
 
 
@@ -73,27 +73,27 @@ def aggregated(rule: Aggregation, name: str, received: Received, state: State) -
     return model, after
 
 
-def sound_gradients(
+def valid_gradients(
     answers: Answers, asked: Iterable[int], wanted: np.ndarray, weights: Vector, size: int | None
-) -> tuple[dict[int, ClassGradients], Refused]:
+) -> tuple[dict[int, ClassGradients], Rejections]:
     """Sort out class gradients of the right form; `wanted` [N, C] are the images asked of each client.
 
     A gradient has `size` numbers; None: as many as most have (only runtimes know how large a model's head is). Norms
     count only as the one answer for all clients: those of parts would say nothing about the sum.
     """
-    found, refused, asked = {}, Refused(), set(asked)
+    found, rejections, asked = {}, Rejections(), set(asked)
     if set(answers.given) == {ALL_CLIENTS} and isinstance(answers.given[ALL_CLIENTS], ClassNorms):
-        return _sound_norms(answers.given[ALL_CLIENTS], wanted.sum(axis=0))
+        return _valid_norms(answers.given[ALL_CLIENTS], wanted.sum(axis=0))
     for client, part in answers.given.items():
         if client != ALL_CLIENTS and client not in asked:
             continue
         try:
             if not isinstance(part, ClassGradients):
-                raise Unfit(f"class gradients are of type {type(part).__name__}")
+                raise Rejected(f"class gradients are of type {type(part).__name__}")
             counts = _drawn(part.counts, wanted.sum(axis=0) if client == ALL_CLIENTS else wanted[client])
             found[client] = ClassGradients(gradient_sum=_rows(part, counts), counts=counts)
-        except Unfit as flaw:
-            refused.add(client, flaw)
+        except Rejected as rejected:
+            rejections.add(client, rejected)
     if size is None:
         sizes = Counter(len(row) for part in found.values() for row in part.gradient_sum.values())
         size = sizes.most_common(1)[0][0] if sizes else 0
@@ -101,38 +101,38 @@ def sound_gradients(
         try:
             for row in part.gradient_sum.values():
                 _check_like("class gradient", row, weights, (size,))
-        except Unfit as flaw:
-            refused.add(client, flaw)
+        except Rejected as rejected:
+            rejections.add(client, rejected)
             del found[client]
-    return found, refused
+    return found, rejections
 
 
-def _sound_norms(part: ClassNorms, most: np.ndarray) -> tuple[dict[int, ClassGradients], Refused]:
+def _valid_norms(part: ClassNorms, most: np.ndarray) -> tuple[dict[int, ClassGradients], Rejections]:
     """Return norms of sums as vectors of one number: a norm stands for its vector."""
     try:
         counts = _drawn(part.counts, most)
         norms = number_row("class norms", part.norms, len(most)).astype(np.float64)
-    except Unfit as flaw:
-        refused = Refused()
-        refused.add(ALL_CLIENTS, flaw)
-        return {}, refused
+    except Rejected as rejected:
+        rejections = Rejections()
+        rejections.add(ALL_CLIENTS, rejected)
+        return {}, rejections
     rows = {int(c): norms[c : c + 1] for c in np.flatnonzero(counts)}
-    return {ALL_CLIENTS: ClassGradients(gradient_sum=rows, counts=counts)}, Refused()
+    return {ALL_CLIENTS: ClassGradients(gradient_sum=rows, counts=counts)}, Rejections()
 
 
 def _drawn(counts: Any, most: np.ndarray) -> np.ndarray:
     found = whole_counts("class gradients' counts", counts, len(most))
     if (found > most).any():
-        raise Unfit("class gradients are over more images than were asked for")
+        raise Rejected("class gradients are over more images than were asked for")
     return found
 
 
 def pooled_norms(
-    parts: dict[int, ClassGradients], classes: int, refused: Refused
+    parts: dict[int, ClassGradients], classes: int, rejections: Rejections
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return ‖g_c‖ of the mean gradient over all images drawn of each class, [C], and how many those were, [C].
 
-    0 where there were none. Parts that are not finite go to `refused`, and out of `parts`; if the sum of good parts
+    0 where there were none. Parts that are not finite go to `rejections`, and out of `parts`; if the sum of good parts
     still overflows, nothing was drawn.
     """
     drawn, norms = _norms(parts, classes)
@@ -140,7 +140,7 @@ def pooled_norms(
         return norms, drawn
     for client, part in list(parts.items()):
         if not all(math.isfinite(_square(row)) for row in part.gradient_sum.values()):
-            refused.add(client, Unfit("class gradients are not finite", not_finite=True))
+            rejections.add(client, Rejected("class gradients are not finite", not_finite=True))
             del parts[client]
     drawn, norms = _norms(parts, classes)
     whole = np.isfinite(norms)
@@ -169,19 +169,19 @@ def _rows(part: ClassGradients, counts: np.ndarray) -> dict[int, Vector]:
         for row in rows.values():
             len(row)
     except Exception:  # whatever it is, it is not rows of gradients
-        raise Unfit("class gradients do not hold a vector for every class with images") from None
+        raise Rejected("class gradients do not hold a vector for every class with images") from None
     return rows
 
 
 def _check_like(name: str, vector: Any, model: Vector, shape: tuple[int, ...]) -> None:
-    """Refuse what cannot be added to the model's vectors: another library, place, shape, or no real numbers."""
+    """Reject what cannot be added to the model's vectors: another library, device, shape, or no real numbers."""
     if not isinstance(vector, type(model)):
-        raise Unfit(f"{name} is of type {type(vector).__name__}, the model of {type(model).__name__}")
+        raise Rejected(f"{name} is of type {type(vector).__name__}, the model of {type(model).__name__}")
     if tuple(vector.shape) != shape:
-        raise Unfit(f"{name} has shape {tuple(vector.shape)}, not {shape}")
+        raise Rejected(f"{name} has shape {tuple(vector.shape)}, not {shape}")
     if getattr(vector, "device", None) != getattr(model, "device", None):
-        raise Unfit(f"{name} lies on {vector.device}, the model on {model.device}")
+        raise Rejected(f"{name} lies on {vector.device}, the model on {model.device}")
     if vector.dtype != model.dtype and not str(vector.dtype).removeprefix("torch.").startswith(
         ("float", "bfloat")
     ):
-        raise Unfit(f"{name} holds {vector.dtype}, not real numbers")
+        raise Rejected(f"{name} holds {vector.dtype}, not real numbers")

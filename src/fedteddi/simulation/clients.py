@@ -44,7 +44,7 @@ class Clients:
         """Return the classes that the model has outputs for in a frame, [C]; None: all (docs/paper.md D10)."""
         return self.plan.classes_seen(frame) if self.settings.training.head == "expanding" else None
 
-    def told_mix(self, frame: int, client: int) -> np.ndarray:
+    def reported_mix(self, frame: int, client: int) -> np.ndarray:
         """Return the class mix of its data that the client tells: the noisy release, if privacy is on."""
         if self.settings.privacy.epsilon > 0:
             return self.release(frame, client)

@@ -40,7 +40,7 @@ def leave_if_done(run: Run, runtime: Exchange) -> None:
         state.weights, run.best_weights = run.best_weights, None
         state.aggregation, run.best_aggregation = run.best_aggregation, None
     if not state.current_mix:  # a frame without rounds had no reports; what was held then is the past now
-        state.current_mix = runtime.told_mixes(run.clients, state.frame)
+        state.current_mix = runtime.reported_mixes(run.clients, state.frame)
         for mix in state.current_mix.values():
             state.classes_seen = state.classes_seen | (mix > 0)
     state.enter_frame(state.frame + 1)

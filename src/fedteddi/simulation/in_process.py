@@ -27,7 +27,7 @@ class Exchange(Protocol):
     def exchange(self, asked: Asked) -> list[Answers]:
         """Answer one request of each run."""
 
-    def told_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
+    def reported_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
         """Return the class mixes that a run's clients tell of a frame without rounds, by client."""
 
 
@@ -53,9 +53,9 @@ class InProcess:
                 found |= zip(places, work([asked[place] for place in places]), strict=True)
         return [found[place] for place in range(len(asked))]
 
-    def told_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
+    def reported_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
         """Return what every client tells of its data in a frame."""
-        return {n: clients.told_mix(frame, n) for n in range(clients.plan.num_clients)}
+        return {n: clients.reported_mix(frame, n) for n in range(clients.plan.num_clients)}
 
     def _train_ahead(self, asked: Asked) -> None:
         """Train whoever must be trained now and is not yet, over all runs."""
@@ -161,8 +161,8 @@ def _histograms(clients: Clients, request: Request, client: int) -> Report:
     """Return the part of a client's report that says what it holds and trains on."""
     counts = clients.plan.frames[request.frame].counts[client]
     if clients.settings.privacy.epsilon > 0:  # no true histogram leaves the client
-        told = clients.told_mix(request.frame, client)
-        return Report(num_samples=int(counts.sum()), released_mix=told)
+        mix = clients.reported_mix(request.frame, client)
+        return Report(num_samples=int(counts.sum()), released_mix=mix)
     training = clients.settings.training
     trained_on = clients.world.batch_counts(clients.plan, request.frame, request.round, client, training)
     return Report(data_counts=counts, batch_counts=trained_on)

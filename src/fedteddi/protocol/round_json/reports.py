@@ -177,7 +177,7 @@ def _needed_hz(given: dict[str, Any], radio: Radio) -> np.ndarray:
                 f"needed_hz is missing, and so is {key}, from which it would be computed: give needed_hz,"
                 f" or all of channel_gain, {', '.join(FOR_NEEDED_HZ)}"
             )
-    # Half a round is enough to work with here; RoundView judges the rest.
+    # Half a round is enough to work with here; RoundView checks the rest.
     check_number("deadline_s", given["deadline_s"], above=0)
     check_number("model_bits", given["model_bits"], at_least=1)
     gain, compute_s = given["channel_gain"], given["compute_s"]
