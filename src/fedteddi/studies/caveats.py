@@ -1,7 +1,6 @@
 """What a reader must know of a study's runs: what was shortened, failed, began otherwise, is missing; the machines."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -19,22 +18,19 @@ LENGTHS = ("training.local_steps", "training.pretrain_epochs", "rounds", "scenar
 NO_SEEDS = "none finished"
 
 
-def lines(plan: StudyPlan, summaries: Summaries, settings: bool = True) -> list[str]:
-    """Return all of it, a line each; `settings` that differ from those of the study are for its page only."""
-    found = []
-    for key, (was, now) in _changed(plan, summaries).items() if settings else ():
-        found.append(f"Set here: `{key}`: {_plain(now)} instead of {_plain(was)}.")
-    for title, cause in failed(plan, summaries).items():
-        found.append(f"**Failed,** and left out of all tables: {title}: {cause}.")
-    if other := starts(plan, summaries):
-        found.append(f"**Different starts.** {other}")
+def lines(plan: StudyPlan, summaries: Summaries) -> list[str]:
+    """Return what became of the runs: which failed, began otherwise or are missing, a line each."""
+    causes, other = failed(plan, summaries), starts(plan, summaries)
+    found = [f"**Failed,** and left out of all tables: {title}: {cause}." for title, cause in causes.items()]
+    found += [f"**Different starts.** {other}"] if other else []
     return found + ([] if plan.factors else seeds(plan, summaries))
 
 
 def failed(plan: StudyPlan, summaries: Summaries) -> dict[str, str]:
     """Return why each run diverged, by its title and level: without them a rule may look better than it is."""
-    at = {one: f", at {plan.level_names[one.level]}" if plan.factors else "" for one in summaries.failed}
-    return {f"{one.run.title}{where}": one.run.failure.cause for one, where in at.items() if one.run.failure}
+    at = {level: f", at {name}" if plan.factors else "" for level, name in plan.level_names.items()}
+    gone = [(one, one.run.failure) for one in summaries.failed]
+    return {f"{one.run.title}{at[one.level]}": failure.cause for one, failure in gone if failure}
 
 
 def starts(plan: StudyPlan, summaries: Summaries) -> str:
@@ -50,9 +46,8 @@ def seeds(plan: StudyPlan, summaries: Summaries) -> list[str]:
     for rule in plan.rule_names:
         for time in plan.deadlines_s:
             own = ", ".join(map(str, found.seeds([rule], time))) or NO_SEEDS
-            by_seeds.setdefault(own, []).append(
-                f"{rule} at {time:g} s" if len(plan.deadlines_s) > 1 else rule
-            )
+            name = f"{rule} at {time:g} s" if len(plan.deadlines_s) > 1 else rule
+            by_seeds.setdefault(own, []).append(name)
     whole = ", ".join(map(str, plan.seeds))
     if set(by_seeds) == {whole}:
         return []
@@ -62,7 +57,7 @@ def seeds(plan: StudyPlan, summaries: Summaries) -> list[str]:
     return [f"Seeds run, of {whole}: {groups[0][0]}{''.join(others)}.{compared}"]
 
 
-def _changed(plan: StudyPlan, summaries: Summaries) -> dict[str, tuple[Any, Any]]:
+def changed(plan: StudyPlan, summaries: Summaries) -> dict[str, tuple[Any, Any]]:
     """Return every setting in which the baseline differs from the study as it was meant, with both values."""
     every = [one.run.settings for one in summaries.runs if one.level == BASELINE]
     own = [settings for settings in every if settings.name not in REFERENCES] or every
@@ -71,12 +66,11 @@ def _changed(plan: StudyPlan, summaries: Summaries) -> dict[str, tuple[Any, Any]
     return {key: both for key, both in found.items() if not key.startswith(left_out)}
 
 
-def is_shorter(plan: StudyPlan, summaries: Summaries) -> bool:
+def is_shorter(changes: dict[str, tuple[Any, Any]]) -> bool:
     """Say whether a study has fewer rounds, steps, epochs, samples or test images than it was meant to have."""
-    changed = _changed(plan, summaries)
-    lengths = [changed[key] for key in LENGTHS if key in changed]
+    lengths = [changes[key] for key in LENGTHS if key in changes]
     totals = [[sum(value) if isinstance(value, list) else value for value in both] for both in lengths]
-    return "evaluation.test_images" in changed or any(now < was for was, now in totals)
+    return "evaluation.test_images" in changes or any(now < was for was, now in totals)
 
 
 def machines(runs: Iterable[Summarised]) -> pd.DataFrame:
@@ -96,8 +90,3 @@ def machines(runs: Iterable[Summarised]) -> pd.DataFrame:
         row |= {"numpy": packages.get("numpy", "–"), "system": machine.get("system", "–")}
         rows.append(row | {"CPUs": machine.get("cpus", "–")})
     return pd.DataFrame(rows)
-
-
-def _plain(value: object) -> str:
-    """Return a setting's value as the page shows it: of a data set in a file, only the file's name."""
-    return Path(value).name if isinstance(value, str) and value.endswith(".npz") else str(value)

@@ -83,7 +83,8 @@ def write_page(
     parts, view = (_with_factors if plan.factors else _without_factors)(plan, summaries)
     view |= {"plan": plan, "name": name, "source": source, "runs": len(summaries.runs), "tables": parts}
     view |= {"machines": caveats.machines(summaries.runs), "caveats": caveats.lines(plan, summaries)}
-    view["mark"] = caveats.QUICK if caveats.is_shorter(plan, summaries) else ""
+    view["changed"] = caveats.changed(plan, summaries)
+    view["mark"] = caveats.QUICK if caveats.is_shorter(view["changed"]) else ""
     endings, written = (".png", ".svg") if svg else (".png",), [into / f"{name}.md"]
     try:
         (into / name).mkdir(parents=True, exist_ok=True)
@@ -106,6 +107,8 @@ def write_page(
 def _rendered(view: dict[str, Any]) -> str:
     engine = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     engine.filters["md"] = tables.markdown
+    # Of a data set in a file, a page shows only the file's name.
+    engine.filters["file_name"] = lambda value: Path(value).name if str(value).endswith(".npz") else value
     template = files("fedteddi.studies").joinpath("page.md.j2").read_text(encoding="utf-8")
     return engine.from_string(template).render(view).rstrip() + "\n"
 
@@ -173,15 +176,10 @@ def answer(results: list[Result]) -> str:
     """Say in two sentences how many claims hold, and which do not; or what was found, if nothing is decided."""
     by_verdict = {verdict: [one.title for one in results if one.verdict == verdict] for verdict in VERDICTS}
     holds, does_not, open_ = by_verdict.values()
-    text = (
-        f"Of {len(results)} comparisons, {len(holds)} hold, {len(does_not)} do not hold and {len(open_)} are"
-    )
-    if does_not:
-        return f"{text} inconclusive. Not confirmed: {'; '.join(does_not)}."
-    if holds:
-        return f"{text} inconclusive. Confirmed: {'; '.join(holds)}."
-    found = (f"{one.title}: {one.findings[0].short.partition('; not won')[0]}" for one in results[:2])
-    return f"{text} inconclusive. Found: {'; '.join(found)}."
+    counts = f"{len(holds)} hold, {len(does_not)} do not hold and {len(open_)} are inconclusive"
+    found = [f"{one.title}: {one.findings[0].short.partition('; not won')[0]}" for one in results[:2]]
+    what = "Not confirmed" if does_not else "Confirmed" if holds else "Found"
+    return f"Of {len(results)} comparisons, {counts}. {what}: {'; '.join(does_not or holds or found)}."
 
 
 def at_a_glance(plan: StudyPlan, summaries: Summaries) -> str:
@@ -195,7 +193,7 @@ def at_a_glance(plan: StudyPlan, summaries: Summaries) -> str:
         what = "" if more else f" ({first.partition('; ')[0].rpartition(': ')[2]})"
         about = "" if one.accuracy == NONE else f"{one.accuracy}: "
         own["ours"] += ("<br>" if own["ours"] else "") + f"{about}{verdict}{what}"
-    more = caveats.lines(plan, summaries, settings=False)
+    more = caveats.lines(plan, summaries)
     return "\n\n".join([tables.markdown(pd.DataFrame(rows.values())), *more])
 
 

@@ -20,12 +20,8 @@ EXACT = ("frame", "round", "clients", "scheduled_new", "uplink_bits", "class_acc
 ROUNDED = ("round_s", "energy_j", "gradient_std")
 DIGITS = 6  # significant, of what is measured in seconds, joules and norms; accuracies are kept to the bit
 MACHINE = ("device", "python", "packages", "system", "cpus", "git_revision")
-VARIANT = (
-    "name",
-    "scheduler",
-    "scheduler_options",
-    "seed",
-)  # and the deadline: what tells runs of a study apart
+# What tells runs of a study apart, beside the deadline.
+VARIANT = ("name", "scheduler", "scheduler_options", "seed")
 
 Key = tuple[str, str, float, int]  # level, rule, deadline, seed
 
@@ -124,32 +120,27 @@ def _check_one_study(runs: list[Summarised]) -> None:
     for one in runs:
         own, expected = (without_variant(settings, first) for settings in (one.run.settings, first))
         if own != expected:
-            different = first_difference(expected, own)
-            raise InputError(
-                f"{one.called} belongs to another study ({different}): keep it in a folder of its own"
-            )
+            what = f"belongs to another study ({first_difference(expected, own)})"
+            raise InputError(f"{one.called} {what}: keep it in a folder of its own")
         same = held.setdefault((one.run.settings.seed, one.run.settings.scenario.pooled), one)
         if not np.array_equal(same.run.counts, one.run.counts):
-            raise InputError(
-                f"{one.called} and {same.called} did not see the same data: run one of them again"
-            )
+            both = f"{one.called} and {same.called}"
+            raise InputError(f"{both} did not see the same data: run one of them again")
 
 
 def shared_settings(settings: Settings) -> dict[str, Any]:
     """Return settings without what tells the runs of a study apart."""
-    data = {key: value for key, value in settings.model_dump().items() if key not in VARIANT}
-    data["radio"] = {key: value for key, value in data["radio"].items() if key != "deadline_s"}
-    return data
+    return settings.model_dump(exclude={**dict.fromkeys(VARIANT, True), "radio": {"deadline_s"}})
 
 
 def ordered(rules: Iterable[str], study: Study) -> Study:
     """Return the finished runs in this order of rules, then others, bounds last."""
-    index = {rule: number for number, rule in enumerate(rules)}
+    order = [*rules]
 
     def position(run: RunRecord) -> tuple[bool, int, str, float, int]:
         rule, settings = run.scheduler, run.settings
-        in_order = (rule in REFERENCES, index.get(rule, len(index)), rule)
-        return (*in_order, settings.radio.deadline_s, settings.seed)
+        index = order.index(rule) if rule in order else len(order)
+        return rule in REFERENCES, index, rule, settings.radio.deadline_s, settings.seed
 
     return Study(tuple(sorted((run for run in study.runs if run.finished), key=position)))
 

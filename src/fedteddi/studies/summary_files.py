@@ -32,10 +32,9 @@ def write_summaries(summaries: Summaries, folder: Path) -> list[Path]:
     written = []
     for name in sorted({summaries.file_of(one) for one in summaries.every}):
         own = tuple(one for one in summaries.every if summaries.file_of(one) == name)
-        lines = [
-            json.dumps(line, allow_nan=False, separators=(",", ":")) for line in _lines(summaries.name, own)
-        ]
-        content = gzip.compress(("\n".join(lines) + "\n").encode(), compresslevel=9, mtime=0)
+        found = _lines(summaries.name, own)
+        lines = [json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n" for line in found]
+        content = gzip.compress("".join(lines).encode(), compresslevel=9, mtime=0)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # The byte that names the system on which it was compressed is set to "unknown".
@@ -71,22 +70,14 @@ def read_summaries(folder: Path, by_level: bool = False) -> Summaries:
 def _lines(name: str, every: tuple[Summarised, ...]) -> list[dict[str, Any]]:
     finished = [one for one in every if one.run.finished]
     machines = list({json.dumps(one.machine, sort_keys=True): one.machine for one in finished}.values())
-    lines: list[dict[str, Any]] = [
-        {
-            "format": FORMAT,
-            "study": name,
-            "settings": shared_settings((finished or every)[0].run.settings),
-            "counts": {
-                str(one.run.settings.seed): one.run.counts.tolist()
-                for one in sorted(every, key=lambda one: not one.run.finished)
-            },
-            "machines": machines,
-        }
-    ]
+    failed = [one for one in every if not one.run.finished]
+    head = {"format": FORMAT, "study": name, "settings": shared_settings((finished or every)[0].run.settings)}
+    head["counts"] = {str(one.run.settings.seed): one.run.counts.tolist() for one in finished + failed}
+    lines: list[dict[str, Any]] = [head | {"machines": machines}]
     for one in finished:
         about = {"machine": machines.index(one.machine), "minutes": one.minutes}
         lines += [{"run": _variant(one.run.settings)} | about, *map(short, one.run.records)]
-    for one in every:
+    for one in failed:
         if one.run.failure is not None:
             lines.append({"failed": _variant(one.run.settings)} | asdict(one.run.failure))
     return lines
@@ -115,16 +106,15 @@ def _read(file: Path, level: str) -> tuple[str, list[Summarised]]:
 
 def _run(head: dict[str, Any], lines: list[dict[str, Any]], level: str) -> Summarised:
     """Return one run of a file: its first line names it, then come its rounds."""
-    about = lines[0]
+    about, *rounds = lines
     variant = about["failed" if "failed" in about else "run"]
     radio = head["settings"]["radio"] | variant["radio"]
     settings = parse_settings(head["settings"] | variant | {"radio": radio})
     counts = np.array(head["counts"][str(settings.seed)])
-    records = () if "failed" in about else tuple(map(RoundRecord.from_json, lines[1:]))
     if "failed" in about:
         failure = Failure(about["frame"], about["round"], about["cause"])
-        return Summarised(RunRecord(settings, counts, records, False, failure), {}, 0.0, level)
-    run = RunRecord(settings, counts, records, True)
+        return Summarised(RunRecord(settings, counts, (), False, failure), {}, 0.0, level)
+    run = RunRecord(settings, counts, tuple(map(RoundRecord.from_json, rounds)), True)
     _check_whole(run)
     return Summarised(run, head["machines"][about["machine"]], about["minutes"], level)
 
