@@ -1,4 +1,4 @@
-"""Keyed randomness: every draw belongs to a cause and a place in time, never to a sequence of calls.
+"""Keyed randomness: every draw belongs to a cause and a moment, never to a sequence of calls.
 
 So a change of scheduler changes nothing else, and a run's outcome does not depend on what ran beside it.
 """
@@ -22,7 +22,7 @@ Cause = Literal[
     "privacy",
     "fading",
 ]
-# A cause's place in this list is part of every key: append new ones at the end.
+# A cause's index in this list is part of every key: append new ones at the end.
 _CAUSE_NUMBER = {cause: number for number, cause in enumerate(get_args(Cause))}
 
 

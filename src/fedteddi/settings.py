@@ -277,13 +277,13 @@ def _put(data: dict[str, Any], path: list[str], value: Any) -> None:
 
 def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
-    place = ".".join(str(step) for step in first["loc"])
+    key_path = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
         section: Any = Settings
         for step in first["loc"][:-1]:
             section = section.model_fields[step].annotation if isinstance(step, str) else Arrival
             section = Arrival if section == list[Arrival] else section
         key = str(first["loc"][-1])
-        return f"unknown key {shown(place)}{nearest_hint(key, section.model_fields)}"
+        return f"unknown key {shown(key_path)}{nearest_hint(key, section.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
-    return f"{place}={shown(first['input'])}: {message[0].lower()}{message[1:]}" if place else message
+    return f"{key_path}={shown(first['input'])}: {message[0].lower()}{message[1:]}" if key_path else message

@@ -37,7 +37,7 @@ def few_classes(
 
 
 def _slots(weights: np.ndarray, most: int, total: int) -> np.ndarray:
-    """Share `total` places in proportion to weights, at most `most` each: what is too much goes to the others."""
+    """Share `total` slots in proportion to weights, at most `most` each: what is too much goes to the others."""
     slots, open_ = np.zeros(len(weights), dtype=np.int64), np.ones(len(weights), dtype=bool)
     while True:
         slots[open_] = rounded_counts(weights[open_], total - int(slots[~open_].sum()))

@@ -77,19 +77,19 @@ class Decks:
             )
         held: set[int] = set(already.tolist())
         dealt: list[int] = []
-        place = self.next[wanted_class]
+        index = self.next[wanted_class]
         while len(dealt) < count:
-            if place >= len(cards) and not self.overlap:
+            if index >= len(cards) and not self.overlap:
                 raise InputError(
                     f"more images of class {wanted_class} are asked for than the {len(cards)} that exist, and"
                     " scenario.overlap is false: ask for fewer samples, or allow overlap"
                 )
-            card = int(cards[place % len(cards)])
-            place += 1
+            card = int(cards[index % len(cards)])
+            index += 1
             if card not in held:
                 held.add(card)
                 dealt.append(card)
-        self.next[wanted_class] = place
+        self.next[wanted_class] = index
         return np.array(dealt, dtype=np.int64)
 
 

@@ -187,10 +187,10 @@ def fault_in_words(rule: object, error: BaseException) -> str:
     own = [frame for frame in frames if frame.filename == source_of(rule)]
     if not own and type(rule).__module__.startswith("fedteddi."):  # in what one of ours calls
         own = list(frames)
-    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else _file(rule)
+    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else _file(rule)
     if isinstance(error, SystemExit):
-        return f"called sys.exit({error.code}){place}: let it return a Schedule, empty if nobody is to upload"
-    return f"raised {type(error).__name__}: {error}{place}"
+        return f"called sys.exit({error.code}){where}: let it return a Schedule, empty if nobody is to upload"
+    return f"raised {type(error).__name__}: {error}{where}"
 
 
 def source_of(rule: object) -> str | None:

@@ -107,7 +107,7 @@ def trial_round(num_clients: int, num_classes: int) -> RoundView:
 
 
 def _as_asked(rule: AnyScheduler, view: RoundView) -> RoundView:
-    """Leave out what the rule would not be told in a run."""
+    """Leave out what the rule would not receive in a run."""
     needs = getattr(rule, "needs", ())
     asked: dict[str, Any] = {
         name: getattr(view, name) if name in needs else None for name in ("loss", "update_norm")

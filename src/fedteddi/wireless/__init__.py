@@ -1,1 +1,1 @@
-"""The radio cell: where clients stand, how well they are heard, how long they compute, what they need."""
+"""The radio cell: where clients stand, how strong their signals are, how long they compute, what they need."""

@@ -1,4 +1,4 @@
-"""The world around the clients in one round: how well each is heard, how long each computes."""
+"""The world around the clients in one round: how strong each one's signal is, how long each computes."""
 
 import copy
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Best Channel: whoever is heard best."""
+"""Best Channel: the strongest signals."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,7 @@
 """P3 of every set one exchange away, for several sets at once: one client leaves, one joins, or both.
 
-Nobody may also leave and nobody may also join, so that adding and dropping are exchanges too. "Nobody" is place 0
-of every array below, a client without samples, pull or need; the pool's clients are places 1..P.
+Nobody may also leave and nobody may also join, so that adding and dropping are exchanges too. "Nobody" is index 0
+of every array below, a client without samples, pull or need; the pool's clients are indices 1..P.
 """
 
 from dataclasses import dataclass
@@ -55,8 +55,8 @@ class Pool:
         """Return a set [1 + P] as positions in the problem."""
         return np.concatenate([self.staying, self.clients[inside[1:]]])
 
-    def places(self, members: np.ndarray) -> np.ndarray:
-        """Return a set of positions in the problem as places in the pool, [1 + P]."""
+    def mask(self, members: np.ndarray) -> np.ndarray:
+        """Return a set of positions in the problem as a mask over the pool, [1 + P]."""
         return np.concatenate([[True], np.isin(self.clients, members)])
 
     def exchanges(self, inside: np.ndarray) -> Exchanges:

@@ -83,7 +83,7 @@ def settle(pool: Pool, members: np.ndarray) -> np.ndarray:
     """Take the best exchange for as long as it lowers P3."""
     best, best_total = members, total(pool.problem, members)
     while True:
-        inside = pool.places(best)
+        inside = pool.mask(best)
         leaver, joiner, _ = pool.exchanges(inside[None]).best_of_each_set()
         inside[leaver], inside[joiner], inside[NOBODY] = False, True, True
         better, better_total = better_of(pool, best, best_total, inside)
@@ -109,11 +109,11 @@ def starting_sets(pool: Pool, members: np.ndarray, rng: np.random.Generator) -> 
     The next to join is drawn with a chance in proportion to 1/B*; who first does not fit ends it.
     """
     inside = np.ones((SETS, 1 + len(pool.clients)), dtype=bool)
-    inside[0] = pool.places(members)
+    inside[0] = pool.mask(members)
     turn = np.argsort(pool.needed_hz[1:] * rng.exponential(size=(SETS - 1, len(pool.clients))), axis=1)
     fits = np.cumsum(pool.needed_hz[1:][turn], axis=1) <= pool.left_hz
     np.put_along_axis(inside[1:, 1:], turn, fits, axis=1)
-    elements = pool.pull.size * inside.sum(axis=1).cumsum()  # to judge the exchanges of the first k sets, [K]
+    elements = pool.pull.size * inside.sum(axis=1).cumsum()  # to evaluate the first k sets' exchanges, [K]
     return inside[: max(1, int(np.searchsorted(elements, STEP_ELEMENTS, side="right")))]
 
 
