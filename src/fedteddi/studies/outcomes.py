@@ -33,12 +33,12 @@ class Place(NamedTuple):
 
 def final(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
     """Return the accuracy at the frame's end."""
-    return float(run.evaluated(frame)[-1][accuracy])
+    return run.evaluated(frame)[-1].accuracy(accuracy)
 
 
 def mean_over_frame(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
     """Return the mean accuracy over the frame's evaluations: speed without a target, so that nothing is censored."""
-    return float(np.mean([record[accuracy] for record in run.evaluated(frame)]))
+    return float(np.mean([record.accuracy(accuracy) for record in run.evaluated(frame)]))
 
 
 def late_drop(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
@@ -46,7 +46,7 @@ def late_drop(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
 
     The model that entered the frame does not count: to fall from that is an early drop.
     """
-    found = [record[accuracy] for record in run.evaluated(frame) if record["round"]]
+    found = [record.accuracy(accuracy) for record in run.evaluated(frame) if record.round]
     return float(max(found) - found[-1])
 
 
@@ -54,15 +54,15 @@ METRICS: dict[str, Callable[[RunRecord, int, Accuracy], float]] = {
     FINAL: final,
     MEAN: mean_over_frame,
     DROP: late_drop,
-    START: lambda run, frame, accuracy: float(run.evaluated(frame)[0][accuracy]),
+    START: lambda run, frame, accuracy: run.evaluated(frame)[0].accuracy(accuracy),
 }
 
 
 def scheduled(run: RunRecord, frame: int) -> dict[str, float]:
     """Return the mean number of scheduled clients a round, by what they hold."""
-    rounds = [record for record in run.records if record["frame"] == frame and record["round"]]
-    new = [record["scheduled_new"] for record in rounds]
-    old = [len(record["clients"]) - record["scheduled_new"] for record in rounds]
+    rounds = [record for record in run.records if record.frame == frame and record.round]
+    new = [record.scheduled_new for record in rounds]
+    old = [len(record.clients) - record.scheduled_new for record in rounds]
     return {NEW: float(np.mean(new)), OLD: float(np.mean(old))}
 
 
