@@ -93,7 +93,14 @@ def received_reports(
             try:
                 if not isinstance(report, Report):
                     raise Rejected(f"report is {_kind(report)}, not a report")
-                parts = _released(report, classes) if private else _counted(report, classes)
+                parts = (
+                    _released(report, classes)
+                    if private
+                    else (
+                        _counts("data_counts", report.data_counts, classes),
+                        _counts("batch_counts", report.batch_counts, classes),
+                    )
+                )
                 _check_numbers(report, parts_asked)
                 valid[client] = parts
             except Rejected as rejected:
@@ -141,14 +148,8 @@ def _from_releases(
     )
 
 
-def _counted(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return both counts; those in the usual form are looked at together with everybody's, in `_impossible`."""
-    return _usual_counts("data_counts", report.data_counts, classes), _usual_counts(
-        "batch_counts", report.batch_counts, classes
-    )
-
-
-def _usual_counts(name: str, values: Any, classes: int) -> np.ndarray:
+def _counts(name: str, values: Any, classes: int) -> np.ndarray:
+    """Return counts; those in the usual form are checked together with everybody's, in `_impossible`."""
     if type(values) is np.ndarray and values.dtype == np.int64 and values.shape == (classes,):
         return values
     return whole_counts(name, values, classes)
@@ -162,9 +163,14 @@ def _released(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
     if held == 0:
         raise Rejected("num_samples=0: there is nothing to learn from")
     mix = number_row("released_mix", report.released_mix, classes).astype(np.float64)
-    if not (np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE):
+    if not is_distribution(mix):
         raise Rejected("released_mix is not a distribution")
     return held, mix
+
+
+def is_distribution(mix: np.ndarray) -> bool:
+    """Tell whether shares are finite, not negative, and add up to 1."""
+    return bool(np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE)
 
 
 def whole_counts(name: str, values: Any, classes: int) -> np.ndarray:
