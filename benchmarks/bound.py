@@ -66,7 +66,7 @@ def _values(study: Study, rule: str, measure: str, frame: int, accuracy: Accurac
 
 def _best(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
     """Return the best accuracy of a frame, the model that enters it included."""
-    return max(float(record[accuracy]) for record in run.evaluated(frame))
+    return max(record.accuracy(accuracy) for record in run.evaluated(frame))
 
 
 def reached_by_the_bound(study: Study) -> list[str]:
@@ -136,7 +136,7 @@ def table(study: Study, frame: int, accuracy: Accuracy) -> pd.DataFrame:
 
 
 def _clients(run: RunRecord, frame: int) -> float:
-    return float(np.mean([len(r["clients"]) for r in run.records if r["frame"] == frame and "clients" in r]))
+    return float(np.mean([len(r.clients) for r in run.records if r.frame == frame and r.round]))
 
 
 def text(both: Summaries, name: str) -> str:

@@ -53,11 +53,13 @@ class Pair:
     @property
     def rounds(self) -> np.ndarray:
         """The evaluated rounds of the frame, 0 included."""
-        return np.array([record["round"] for record in self.runs["TF32"][0].evaluated(FRAME)])
+        return np.array([record.round for record in self.runs["TF32"][0].evaluated(FRAME)])
 
     def curves(self, precision: str, accuracy: Accuracy) -> np.ndarray:
         """Return the accuracy by seed and evaluated round, round 0 included, [seeds, evaluations]."""
-        return np.array([[r[accuracy] for r in run.evaluated(FRAME)] for run in self.runs[precision]])
+        return np.array(
+            [[r.accuracy(accuracy) for r in run.evaluated(FRAME)] for run in self.runs[precision]]
+        )
 
 
 @dataclass(frozen=True, eq=False)

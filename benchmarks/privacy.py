@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from fedteddi import Settings, compare
-from fedteddi.results.runs import RunRecord
+from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord
 
 EPSILONS = (1.0, 0.1, 0.01)
 BEGINS, ENDS = "<!-- benchmarks/privacy.py begins -->\n", "<!-- benchmarks/privacy.py ends -->\n"
@@ -41,10 +41,10 @@ def play(rounds: int, seeds: int, epochs: int) -> dict[str, list[RunRecord]]:
     return dict(zip(rows, found, strict=True))
 
 
-def curve(run: RunRecord, measure: str) -> list[float]:
+def curve(run: RunRecord, measure: Accuracy) -> list[float]:
     """Return an accuracy in rounds 0, 1, … of the last frame."""
     last = len(run.settings.rounds) - 1
-    return [record[measure] for record in run.records if record["frame"] == last]
+    return [record.accuracy(measure) for record in run.records if record.frame == last]
 
 
 def rounds_to(run: RunRecord, target: float) -> int | None:
@@ -52,7 +52,7 @@ def rounds_to(run: RunRecord, target: float) -> int | None:
     return next((k for k, reached in enumerate(curve(run, "balanced")) if reached >= target), None)
 
 
-def late(run: RunRecord, measure: str) -> float:
+def late(run: RunRecord, measure: Accuracy) -> float:
     """Return the mean accuracy of the last ten rounds: one round alone says little."""
     return statistics.mean(curve(run, measure)[-10:])
 
@@ -76,7 +76,7 @@ def table(found: dict[str, list[RunRecord]], target: float) -> str:
     for name, runs in found.items():
         rounds = ", ".join("–" if (k := rounds_to(run, target)) is None else str(k) for run in runs)
         cells = [name, rounds]
-        for measure in ("balanced", "global"):
+        for measure in ACCURACIES:
             own, theirs = ([late(run, measure) for run in side] for side in (runs, plain))
             less = spread([a - b for a, b in zip(own, theirs, strict=True)]) if runs is not plain else ""
             cells += [spread(own), less]

@@ -96,7 +96,7 @@ def timed(repeats: int) -> dict[str, list[float]]:
             start = time.perf_counter()
             laboratory.advance([run])
             found[name].append(time.perf_counter() - start)
-        found["steps"].append(10.0 * len(runs["scheduled"].records[-1]["clients"]))
+        found["steps"].append(10.0 * len(runs["scheduled"].records[-1].clients))
     return found
 
 

@@ -228,7 +228,7 @@ def test_rules_at_two_deadlines_are_not_set_beside_the_bound(tmp_path: Path) -> 
 def test_rules_that_begin_with_another_model_are_not_set_beside_the_bound(tmp_path: Path) -> None:
     words = beside_everyone(tmp_path, {})
     runs = [made_frames("random", seed, [[0.5, 0.6]] * 2) for seed in (0, 1)]
-    other = runs[1].records[0] | {"balanced": 0.8, "class_accuracy": [0.8, 0.8, None, None]}
+    other = replace(runs[1].records[0], balanced=0.8, class_accuracy=[0.8, 0.8, None, None])
     runs[1] = replace(runs[1], records=(other, *runs[1].records[1:]))
     made = tuple(Summarised(one, {"device": "rules"}, 1.0) for one in runs)
     write_summaries(Summaries("cifar100", made), tmp_path / "rules")

@@ -51,7 +51,7 @@ def test_the_examples_run_as_printed_and_resume(
     settings = override(tiny_settings(rounds=[2, 2, 0]), words(heading))
     whole = simulate(settings, data=tiny_data(), out="whole")
     assert whole.finished
-    assert any(r["clients"] for r in whole.records if r["round"])
+    assert any(r.clients for r in whole.records if r.round)
     stopped = simulate(settings, data=tiny_data(), out="parts", time_limit_s=0.0)
     assert not stopped.finished
     resumed = simulate(settings, data=tiny_data(), out="parts", resume=True)

@@ -57,7 +57,7 @@ def test_the_default_experiment_learns_the_new_classes_and_keeps_the_old(tmp_pat
         assert frame1["new"].iloc[-1] > 0.35
         assert frame1["old"].iloc[-1] > 0.70
     ours, theirs = (study.of(name)[0] for name in ("fedteddi", "random"))
-    with_new = [sum(r["scheduled_new"] for r in record.records if r["round"]) for record in (ours, theirs)]
+    with_new = [sum(r.scheduled_new for r in record.records if r.round) for record in (ours, theirs)]
     assert with_new[0] > 1.2 * with_new[1]
 
 

@@ -104,7 +104,7 @@ def test_a_run_without_momentum_equals_the_average_to_rounding() -> None:
     options = {"server_momentum": 0.0, "server_learning_rate": 1.0}
     plain = played(tiny_settings())
     same = played(tiny_settings(**MOMENTUM, server__aggregation_options=options))
-    assert [r.get("clients") for r in plain.records] == [r.get("clients") for r in same.records]
+    assert [r.clients for r in plain.records] == [r.clients for r in same.records]
     np.testing.assert_allclose(same.state.weights, plain.state.weights, atol=1e-4)
     assert not torch.equal(same.state.weights, played(tiny_settings(**MOMENTUM)).state.weights)
 
@@ -122,7 +122,7 @@ def test_a_run_with_momentum_follows_the_formula() -> None:
         before = run.state.weights
         plain.state.weights = before
         laboratory.advance([run, plain])
-        assert run.records[-1]["clients"]
+        assert run.records[-1].clients
         velocity = 0.7 * velocity + (before - plain.state.weights)
         torch.testing.assert_close(run.state.aggregation, velocity)
         torch.testing.assert_close(run.state.weights, before - 0.5 * velocity)
@@ -148,13 +148,13 @@ def test_the_state_goes_on_where_the_last_model_is_the_best() -> None:
     for _ in range(6):  # frame 0 begins, four rounds, frame 1 begins
         laboratory.advance([run, plain])
     assert (run.state.frame, run.state.round) == (1, 0)
-    losses = [r["loss"] for r in run.records if r["frame"] == 0 and "loss" in r]
+    losses = [r.loss for r in run.records if r.frame == 0 and r.loss is not None]
     assert losses[-1] == min(losses)
     before, kept = run.state.weights, run.state.aggregation
     plain.state.weights = before
     laboratory.advance([run])
     laboratory.advance([plain])
-    assert run.records[-1]["clients"]
+    assert run.records[-1].clients
     velocity = 0.9 * kept + (before - plain.state.weights)
     assert float(kept.norm()) > 0
     torch.testing.assert_close(run.state.weights, before - velocity)
@@ -162,7 +162,7 @@ def test_the_state_goes_on_where_the_last_model_is_the_best() -> None:
 
 def test_rounds_without_uploads_leave_the_state() -> None:
     run = played(tiny_settings(rounds=[2, 0, 0], radio__deadline_s=1e-4, **MOMENTUM))
-    assert run.records[1]["clients"] == []
+    assert run.records[1].clients == []
     assert run.state.aggregation is None
 
 
@@ -185,7 +185,7 @@ def test_shares_are_bounded_and_clients_named() -> None:
     start = run.state.weights
     laboratory.advance([run])
     assert (seen[0].frame, seen[0].round) == (0, 1)
-    assert seen[0].client_id.tolist() == run.records[1]["clients"]
+    assert seen[0].client_id.tolist() == run.records[1].clients
     assert len(seen[0].uploads) == len(seen[0].shares) == len(seen[0].client_id) > 4
     assert seen[0].shares.max() <= 0.2
     assert torch.equal(seen[0].model, start)
@@ -286,7 +286,7 @@ def test_bounds_stand_beside_any_aggregation(tmp_path: Path) -> None:
     plain = compare(tiny_settings(rounds=[3, 0, 0]), schedulers=names, seeds=[0], data=tiny_data())
     assert study.of("centralised")[0].records == plain.of("centralised")[0].records
     with_momentum, without = (each.of("everyone")[0].evaluated(0)[-1] for each in (study, plain))
-    assert with_momentum["loss"] != without["loss"]
+    assert with_momentum.loss != without.loss
 
 
 def test_lock_step_with_other_aggregations_changes_nothing() -> None:

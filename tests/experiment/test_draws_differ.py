@@ -51,7 +51,7 @@ def test_the_schedulers_draws_differ_by_frame_and_round() -> None:
         radio__total_hz=1e12,
         radio__deadline_s=100.0,
     )
-    orders = [record["clients"] for record in run.records if record["round"]]
+    orders = [record.clients for record in run.records if record.round]
     assert [len(order) for order in orders] == [8] * 6
     assert all_differ(orders)
 

@@ -110,7 +110,7 @@ def test_without_its_memory_a_resumed_run_would_choose_others(
     first = AgeOfUpdate().initial_state(6) if scheduler == "age-of-update" else 0
     monkeypatch.setattr("fedteddi.simulation.checkpoint.from_json", lambda _kept: first)
     forgetful = simulate(settings, data=tiny_data(), out=tmp_path / "parts", resume=True)
-    chosen = [[r.get("clients") for r in record.records] for record in (whole, forgetful)]
+    chosen = [[r.clients for r in record.records] for record in (whole, forgetful)]
     assert chosen[0][:6] == chosen[1][:6]
     assert chosen[0] != chosen[1]
 
@@ -158,14 +158,14 @@ def test_ages_go_by_client_id_whoever_reports(tmp_path: Path, epsilon: float) ->
     laboratory = Laboratory(settings, tiny_data())
     runtime = SomeMissing(laboratory.engine, laboratory.data)
     record = simulate(settings, data=tiny_data(), out=tmp_path / "run", runtime=runtime)
-    rounds = [r for r in record.records if r["round"]]
+    rounds = [r for r in record.records if r.round]
     age = np.zeros(6, dtype=int)
     for entry in rounds:
-        assert entry["round"] % 6 not in entry["clients"]
+        assert entry.round % 6 not in entry.clients
         age += 1
-        age[entry["clients"]] = 0
+        age[entry.clients] = 0
     assert len(rounds) == 9
-    assert len({n for entry in rounds for n in entry["clients"]}) > 3
+    assert len({n for entry in rounds for n in entry.clients}) > 3
     assert from_json(facts_of(tmp_path / "run")["scheduler_state"]).tolist() == age.tolist()
 
 
@@ -274,7 +274,7 @@ def test_a_rule_without_memory_may_get_one_while_a_run_rests(tmp_path: Path) -> 
         simulate(settings, watch=interrupt_after(3), **options)
     own.write_text(text)
     record = simulate(settings, resume=True, allow_changed=True, **options)
-    chosen = [r["clients"] for r in record.records if r["round"]]
+    chosen = [r.clients for r in record.records if r.round]
     assert not any(chosen[:3])
     assert sum(map(bool, chosen[3:])) > 4
 
@@ -326,9 +326,9 @@ def test_simulate_and_compare_take_classes_instances_and_functions(tmp_path: Pat
     assert [run.settings.name for run in study.runs] == ["Oldest", "nobody", "age-of-update", "random"]
     alone = simulate(settings, scheduler=Oldest, data=data)
     assert study.of("Oldest")[0].records == alone.records
-    assert [r["clients"] for r in alone.records if r["round"]] == [[0], [1], [2], [3]]
+    assert [r.clients for r in alone.records if r.round] == [[0], [1], [2], [3]]
     two = simulate(settings, scheduler=Oldest(count=2), data=data, out=tmp_path / "two")
-    assert [r["clients"] for r in two.records if r["round"]] == [[0, 1], [2, 3], [4, 5], [0, 1]]
+    assert [r.clients for r in two.records if r.round] == [[0, 1], [2, 3], [4, 5], [0, 1]]
     again = simulate(settings, scheduler=Oldest(count=2), data=data, out=tmp_path / "two", resume=True)
     assert again.records == two.records
     with pytest.raises(InputError, match="two different schedulers are called python:oldest"):

@@ -1,6 +1,7 @@
 """Privacy in the simulator: one release a frame, nothing true behind it, training as before, ε added up."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,8 @@ def test_training_is_unchanged() -> None:
         simulate(tiny_settings(scheduler="random", privacy__epsilon=epsilon), data=tiny_data())
         for epsilon in (0.1, 0.0)
     )
-    told = [{key: value for key, value in r.items() if key != "epsilon_spent"} for r in noisy.records]
-    assert told == list(plain.records)
-    assert not any("epsilon_spent" in record for record in plain.records)
+    assert [replace(record, epsilon_spent=None) for record in noisy.records] == list(plain.records)
+    assert not any(record.epsilon_spent is not None for record in plain.records)
 
 
 def test_epsilon_adds_up_over_frames(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_class_gradients_are_asked_by_the_noisy_mix_and_clients_give_what_they_h
     assert any(asked)
     for counts, possible in given:
         np.testing.assert_array_equal(counts, possible)
-    assert all(record["failures"] == {} for record in run.records if record["round"])
-    assert all(np.isfinite(record["class_norm"]).all() for record in run.records if record["round"])
+    assert all(record.failures == {} for record in run.records if record.round)
+    assert all(np.isfinite(record.class_norm).all() for record in run.records if record.round)
 
 
 def test_every_rule_works_with_noise_and_an_interrupted_run_goes_on_to_the_bit(tmp_path: Path) -> None:

@@ -34,15 +34,15 @@ def test_everyone_is_what_a_band_for_all_and_all_the_time_would_give() -> None:
     wide = simulate(settings, data=tiny_data(), radio__total_hz=1e18, radio__deadline_s=1e6)
     radio = {"bandwidth_hz", "finish_s", "round_s", "energy_j"}
     for mine, theirs in zip(bound.records, wide.records, strict=True):
-        assert {k: v for k, v in mine.items() if k not in radio} == {
-            k: v for k, v in theirs.items() if k not in radio
+        assert {k: v for k, v in mine.as_json().items() if k not in radio} == {
+            k: v for k, v in theirs.as_json().items() if k not in radio
         }
-        if mine["round"]:
-            assert sorted(mine["clients"]) == [0, 1, 2, 3, 4, 5]
-            assert mine["bandwidth_hz"] == []
-            assert mine["finish_s"] == mine["compute_s"]
-            assert mine["round_s"] == max(mine["compute_s"])
-            assert mine["energy_j"] == pytest.approx(sum(mine["compute_s"]), rel=1e-12)
+        if mine.round:
+            assert sorted(mine.clients) == [0, 1, 2, 3, 4, 5]
+            assert mine.bandwidth_hz == []
+            assert mine.finish_s == mine.compute_s
+            assert mine.round_s == max(mine.compute_s)
+            assert mine.energy_j == pytest.approx(sum(mine.compute_s), rel=1e-12)
     assert (bound.settings.scheduler, bound.settings.radio.total_hz) == ("everyone", settings.radio.total_hz)
 
 
@@ -103,7 +103,7 @@ def test_centralised_trains_one_model_on_everybodys_samples() -> None:
         dropout_keys=keys,
     )
     assert torch.equal(pooled.state.weights, laboratory.engine.train([job])[0].weights)
-    assert pooled.records[1]["clients"] == [0]
+    assert pooled.records[1].clients == [0]
 
 
 def test_every_bound_starts_from_the_same_pretrained_model(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_every_bound_starts_from_the_same_pretrained_model(tmp_path: Path) -> No
     assert len(list((tmp_path / "cache" / "pretrained").iterdir())) == 2
     for seed in (0, 1):
         starts = [study.of(name)[seed].evaluated(0)[0] for name in ALL]
-        assert starts[0]["class_accuracy"] == starts[1]["class_accuracy"] == starts[2]["class_accuracy"]
-        assert starts[0]["loss"] == starts[2]["loss"]
-        assert starts[0]["global"] == pytest.approx(starts[2]["global"], rel=1e-12)
+        assert starts[0].class_accuracy == starts[1].class_accuracy == starts[2].class_accuracy
+        assert starts[0].loss == starts[2].loss
+        assert starts[0].global_ == pytest.approx(starts[2].global_, rel=1e-12)
 
 
 def test_bounds_have_no_deadline_and_are_read_back_with_their_rivals(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_training_everyone_and_training_only_the_scheduled_give_the_same_bits(sc
     only, everyone = play(settings), play(settings, train_everyone=True)
     assert only.records == everyone.records
     assert torch.equal(only.state.weights, everyone.state.weights)
-    assert any(0 < len(r["clients"]) < 6 for r in only.records if r["round"])
+    assert any(0 < len(r.clients) < 6 for r in only.records if r.round)
 
 
 def test_runs_in_lock_step_equal_runs_alone() -> None:
@@ -100,42 +100,42 @@ def test_batches_are_drawn_without_replacement_from_what_the_client_holds() -> N
 def test_records_say_what_happened() -> None:
     settings = tiny_settings()
     run = play(settings)
-    rounds = [(r["frame"], r["round"]) for r in run.records]
+    rounds = [(r.frame, r.round) for r in run.records]
     assert rounds == [(f, k) for f, last in enumerate(settings.rounds) for k in range(last + 1)]
-    judged = [(r["frame"], r["round"]) for r in run.records if "balanced" in r]
+    judged = [(r.frame, r.round) for r in run.records if r.is_evaluated]
     assert judged == [(0, 0), (0, 2), (1, 0), (1, 2), (1, 4), (1, 5), (2, 0), (2, 2), (2, 4)]
     for record in run.records:
         json.dumps(record.as_json(), allow_nan=False)
-        if "balanced" in record:
-            seen = run.plan.classes_seen(record["frame"])
-            accuracy = np.array(record["class_accuracy"])
-            assert record["balanced"] == pytest.approx(accuracy[seen].mean())
-            mix = run.plan.frames[record["frame"]].counts.sum(axis=0)
-            assert record["global"] == pytest.approx(accuracy @ mix / mix.sum())
-            assert ("loss" in record) is (record["frame"] < 2)
-        if record["round"]:
-            assert sum(record["bandwidth_hz"]) <= settings.radio.total_hz * (1 + 1e-9)
-            assert record["finish_s"] == pytest.approx([1.0] * len(record["clients"]))
-            assert record["scheduled_new"] <= len(record["clients"])
-            assert record["uplink_bits"] == 32 * len(run.state.weights) * len(record["clients"])
+        if record.is_evaluated:
+            seen = run.plan.classes_seen(record.frame)
+            accuracy = np.array(record.class_accuracy)
+            assert record.balanced == pytest.approx(accuracy[seen].mean())
+            mix = run.plan.frames[record.frame].counts.sum(axis=0)
+            assert record.global_ == pytest.approx(accuracy @ mix / mix.sum())
+            assert (record.loss is not None) is (record.frame < 2)
+        if record.round:
+            assert sum(record.bandwidth_hz) <= settings.radio.total_hz * (1 + 1e-9)
+            assert record.finish_s == pytest.approx([1.0] * len(record.clients))
+            assert record.scheduled_new <= len(record.clients)
+            assert record.uplink_bits == 32 * len(run.state.weights) * len(record.clients)
 
 
 def test_energy_by_hand() -> None:
     """P·Σ t_cm over the scheduled plus 1 W × Σ t_cp over everyone; t_cm = finish − t_cp."""
     run = play(tiny_settings(rounds=[3, 0, 0]))
-    for record in [r for r in run.records if r["round"]]:
-        upload = sum(done - c for done, c in zip(record["finish_s"], record["compute_s"], strict=True))
-        compute = run.environment.compute_s(0, record["round"]).sum()
-        assert record["energy_j"] == pytest.approx(10**-0.7 * upload + compute)
+    for record in [r for r in run.records if r.round]:
+        upload = sum(done - c for done, c in zip(record.finish_s, record.compute_s, strict=True))
+        compute = run.environment.compute_s(0, record.round).sum()
+        assert record.energy_j == pytest.approx(10**-0.7 * upload + compute)
 
 
 def test_the_best_model_of_a_frame_starts_the_next() -> None:
     """With an absurd learning rate every round makes it worse, so frame 1 begins with the untrained model."""
     settings = tiny_settings(training__learning_rate=50.0, rounds=[4, 1, 0])
     run = play(settings)
-    first, start = run.records[0], next(r for r in run.records if r["frame"] == 1)
-    assert start["class_accuracy"] == first["class_accuracy"]
-    losses = [r["loss"] for r in run.records if r["frame"] == 0 and "loss" in r]
+    first, start = run.records[0], next(r for r in run.records if r.frame == 1)
+    assert start.class_accuracy == first.class_accuracy
+    losses = [r.loss for r in run.records if r.frame == 0 and r.loss is not None]
     assert losses[0] == min(losses)
 
 
@@ -143,7 +143,7 @@ def test_learning_happens() -> None:
     run = play(
         tiny_settings(rounds=[0, 40, 0], scenario__arrivals=[], scenario__class_weights=[1, 1, 1, 1, 1])
     )
-    accuracy = [r["balanced"] for r in run.records if "balanced" in r]
+    accuracy = [r.balanced for r in run.records if r.is_evaluated]
     assert accuracy[-1] > accuracy[0] + 0.3
 
 
@@ -183,7 +183,7 @@ def test_the_loss_of_power_of_choice_can_be_the_mean_over_steps() -> None:
     """After two large local steps clients rank differently than on their first batch, at least once in eight rounds."""
     settings = tiny_settings(scheduler="power-of-choice", rounds=[8, 0, 0], training__learning_rate=0.5)
     plain, steps = play(settings), play(settings.changed(estimates__power_of_choice_loss="local-steps"))
-    chosen = [[r["clients"] for r in run.records if r["round"]] for run in (plain, steps)]
+    chosen = [[r.clients for r in run.records if r.round] for run in (plain, steps)]
     assert chosen[0] != chosen[1]
 
 
@@ -196,14 +196,14 @@ def test_class_norms_of_the_head_only_are_smaller() -> None:
         )
         for layers in ("all", "head")
     )
-    assert 0 < sum(head.records[1]["class_norm"]) < sum(whole.records[1]["class_norm"])
+    assert 0 < sum(head.records[1].class_norm) < sum(whole.records[1].class_norm)
 
 
 def test_everyone_is_the_bound_without_limits() -> None:
     study = compare(tiny_settings(), schedulers=["everyone", "random"], seeds=[0], data=tiny_data())
     bound, random = study.runs
-    assert all(len(r["clients"]) == 6 for r in bound.records if r["round"])
-    assert any(len(r["clients"]) < 6 for r in random.records if r["round"])
+    assert all(len(r.clients) == 6 for r in bound.records if r.round)
+    assert any(len(r.clients) < 6 for r in random.records if r.round)
 
 
 # --- folders, resume, interruptions
@@ -627,7 +627,7 @@ def test_a_rule_that_fails_in_a_run_is_one_sentence(tmp_path: Path) -> None:
 def test_models_are_not_parked_beyond_their_round() -> None:
     settings = tiny_settings(scheduler="best-norm", radio__deadline_s=1e-4, rounds=[4, 0, 0])
     run = play(settings)
-    assert all(r["clients"] == [] for r in run.records if r["round"])
+    assert all(r.clients == [] for r in run.records if r.round)
     assert len(run.clients.parked) <= 6
 
 

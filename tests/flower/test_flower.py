@@ -137,13 +137,13 @@ def test_a_fleet_gives_the_simulators_results(rule: str, tmp_path: Path) -> None
     theirs = simulate(settings, scheduler=rule, data=tiny_data())
     assert len(mine.records) == len(theirs.records) == 5
     for one, other in zip(mine.records, theirs.records, strict=True):
-        assert one.get("clients") == other.get("clients")
-        assert one.get("bandwidth_hz", []) == pytest.approx(other.get("bandwidth_hz", []))
-        assert one["class_accuracy"] == pytest.approx(other["class_accuracy"], abs=0.051)
-        if one.get("class_norm") is not None:
-            assert one["class_norm"] == pytest.approx(other["class_norm"], rel=1e-4)
-        if one.get("gradient_std") is not None:
-            assert one["gradient_std"] == pytest.approx(other["gradient_std"], rel=1e-4)
+        assert one.clients == other.clients
+        assert one.bandwidth_hz == pytest.approx(other.bandwidth_hz)
+        assert one.class_accuracy == pytest.approx(other.class_accuracy, abs=0.051)
+        if one.class_norm is not None:
+            assert one.class_norm == pytest.approx(other.class_norm, rel=1e-4)
+        if one.gradient_std is not None:
+            assert one.gradient_std == pytest.approx(other.gradient_std, rel=1e-4)
     assert "6 of 6 clients are there" in lines
     assert any(line.startswith("frame 1 round 2: scheduled ") and "MHz" in line for line in lines)
 
@@ -164,8 +164,8 @@ def test_a_fleets_scheduler_remembers_over_an_interruption(
         options = {"data": tiny_data(), "out": tmp_path / "run", "resume": True}
         with suppress(KeyboardInterrupt):
             record = play(MemoryGrid(settings, tmp_path), settings, say=say, **options)  # type: ignore[arg-type]
-    assert [r.get("clients") for r in record.records] == [r.get("clients") for r in alone.records]
-    assert len({n for r in record.records for n in r.get("clients", ())}) > 3
+    assert [r.clients for r in record.records] == [r.clients for r in alone.records]
+    assert len({n for r in record.records for n in r.clients}) > 3
 
 
 def test_a_frame_without_rounds_is_asked_for_its_mixes(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_a_frame_without_rounds_is_asked_for_its_mixes(tmp_path: Path) -> None:
     settings = patient(rounds=[0, 1])
     mine = play(MemoryGrid(settings, tmp_path), settings, say=lambda _: None, data=tiny_data())
     theirs = simulate(settings, data=tiny_data())
-    assert mine.records[-1]["objective"] == pytest.approx(theirs.records[-1]["objective"], rel=1e-4)
-    assert theirs.records[-1]["objective"]["drift"] != 0
+    assert mine.records[-1].objective == pytest.approx(theirs.records[-1].objective, rel=1e-4)
+    assert theirs.records[-1].objective["drift"] != 0
 
 
 FAULTS = {
@@ -196,12 +196,12 @@ def test_who_fails_is_left_out_with_the_cause(fault: Any, kind: str, tmp_path: P
     grid = MemoryGrid(settings, tmp_path, lambda node, asked: fault if (node, asked) == (102, name) else None)
     record = play(grid, settings, say=lambda _: None, data=tiny_data())
     first, second = record.records[1:]
-    assert first["failures"] == {"2": FAULTS[fault]}
-    assert (2 in first["clients"]) is (kind == "upload")
-    assert len(first["clients"]) == (6 if kind == "upload" else 5)
-    assert first["class_accuracy"] != record.records[0]["class_accuracy"]
+    assert first.failures == {"2": FAULTS[fault]}
+    assert (2 in first.clients) is (kind == "upload")
+    assert len(first.clients) == (6 if kind == "upload" else 5)
+    assert first.class_accuracy != record.records[0].class_accuracy
     if fault == "gone":
-        assert second["failures"] == {"2": "it is not connected"}
+        assert second.failures == {"2": "it is not connected"}
     assert f"client 2 failed: {FAULTS[fault]}" in round_line(first)
 
 
@@ -224,8 +224,8 @@ def test_garbage_costs_its_sender_the_round(kind: str, sent: RecordDict, tmp_pat
     settings = patient(rounds=[1], scheduler="random", radio__total_hz=1e9)
     grid = MemoryGrid(settings, tmp_path, lambda node, asked: sent if (node, asked) == (103, kind) else None)
     record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
-    assert list(record["failures"]) == ["3"]
-    assert np.isfinite(record["balanced"])
+    assert list(record.failures) == ["3"]
+    assert np.isfinite(record.balanced)
 
 
 def test_pickled_arrays_are_not_unpickled(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_pickled_arrays_are_not_unpickled(tmp_path: Path) -> None:
     kind = "query.upload"
     grid = MemoryGrid(settings, tmp_path, lambda node, asked: sent if (node, asked) == (103, kind) else None)
     record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
-    assert record["failures"] == {"3": "its upload cannot be read (ValueError)"}
+    assert record.failures == {"3": "its upload cannot be read (ValueError)"}
     assert not (tmp_path / "boom").exists()
 
 
@@ -260,9 +260,9 @@ def test_all_gone_in_one_step_keeps_the_model_and_the_run_goes_on(tmp_path: Path
         return "silent" if asked == "query.upload" and 6 < len(uploads) <= 12 else None
 
     record = play(MemoryGrid(settings, tmp_path, broken), settings, say=lambda _: None, data=tiny_data())
-    assert len(record.records[2]["failures"]) == 6
-    assert record.records[2]["class_accuracy"] == record.records[1]["class_accuracy"]
-    assert record.records[3]["failures"] == {}
+    assert len(record.records[2].failures) == 6
+    assert record.records[2].class_accuracy == record.records[1].class_accuracy
+    assert record.records[3].failures == {}
 
 
 def test_a_device_may_refuse_a_run(tmp_path: Path) -> None:
@@ -276,8 +276,8 @@ def test_a_device_may_refuse_a_run(tmp_path: Path) -> None:
     grid.app = client_app(holding)
     run = play(grid, settings, say=lambda _: None, data=tiny_data())
     for record in run.records[1:]:
-        assert record["failures"]["1"] == "it refused: privacy.epsilon=0 is not what this device accepts"
-        assert 1 not in record["clients"]
+        assert record.failures["1"] == "it refused: privacy.epsilon=0 is not what this device accepts"
+        assert 1 not in record.clients
 
 
 def test_a_model_is_sent_once_and_only_for_its_round(tmp_path: Path) -> None:
@@ -358,9 +358,9 @@ def test_a_bad_mix_costs_nobody_else_anything(bad: str, tmp_path: Path) -> None:
     broken = (100 + same, kind)
     grid = MemoryGrid(settings, tmp_path, lambda *asked: sent if asked == broken else None)
     record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
-    assert list(record["failures"]) == [str(same)]
-    assert record["failures"][str(same)].startswith("class mix of frame 0: its class mix ")
-    assert record["objective"]["drift"] != 0
+    assert list(record.failures) == [str(same)]
+    assert record.failures[str(same)].startswith("class mix of frame 0: its class mix ")
+    assert record.objective["drift"] != 0
 
 
 def test_rounds_are_not_wasted_while_nobody_is_there(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_rounds_are_not_wasted_while_nobody_is_there(tmp_path: Path) -> None:
 
     grid.get_node_ids = away  # type: ignore[method-assign]
     record = play(grid, settings, say=lambda _: None, data=tiny_data())
-    assert record.records[2]["failures"] == record.records[3]["failures"] == {}
+    assert record.records[2].failures == record.records[3].failures == {}
 
 
 def test_trouble_with_the_grid_is_one_nodes_or_said(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_trouble_with_the_grid_is_one_nodes_or_said(tmp_path: Path) -> None:
 
     grid.pull_messages = broken_pull  # type: ignore[method-assign]
     record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
-    assert record["failures"] == {"0": "its answer cannot be unpacked (ValueError)"}
+    assert record.failures == {"0": "its answer cannot be unpacked (ValueError)"}
 
     def broken_push(_messages: Iterable[Message]) -> Iterable[str]:
         raise ConnectionError("refused")
@@ -421,7 +421,7 @@ def test_a_call_that_hangs_is_left_alone(tmp_path: Path) -> None:
     grid.pull_messages = hanging  # type: ignore[method-assign]
     record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
     never.set()
-    assert set(record["failures"].values()) == {"no answer within 1 s"}
+    assert set(record.failures.values()) == {"no answer within 1 s"}
 
 
 def test_who_is_not_scheduled_is_told_to_forget(tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def test_who_is_not_scheduled_is_told_to_forget(tmp_path: Path) -> None:
     settings = patient(rounds=[1], scheduler="random")
     grid = MemoryGrid(settings, tmp_path)
     record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
-    assert 0 < len(record["clients"]) < 6
+    assert 0 < len(record.clients) < 6
     assert not any(PARKED in context.state for context in grid.contexts.values())
 
 
@@ -489,10 +489,10 @@ def test_measured_values_replace_the_models(tmp_path: Path) -> None:
         record = play(grid, settings, say=lambda _: None, data=tiny_data()).records[-1]
     assert all(report.compute_s > 0 for report in seen.values())
     assert {n: report.channel_gain for n, report in seen.items() if report.channel_gain} == {3: 1e-3}
-    place = record["clients"].index(3)
-    assert record["compute_s"][place] == seen[3].compute_s
+    place = record.clients.index(3)
+    assert record.compute_s[place] == seen[3].compute_s
     # So good a link needs least bandwidth by far.
-    assert record["bandwidth_hz"][place] == min(record["bandwidth_hz"])
+    assert record.bandwidth_hz[place] == min(record.bandwidth_hz)
     grid.connect(104, 4, **{"channel-gain": -1.0})
     asked = Message(RecordDict({"asked": ConfigRecord({"frame": 0})}), 104, "query.mix")
     (answer,) = grid.pull_messages(grid.push_messages([asked]))
@@ -558,7 +558,7 @@ def test_the_servers_memory_and_channel_are_the_servers(tmp_path: Path) -> None:
     mine = play(MemoryGrid(settings, tmp_path), settings, say=lambda _: None, data=tiny_data())
     theirs = simulate(settings, data=tiny_data())
     plain = simulate(settings, data=tiny_data(), server__aggregation="fedavg")
-    losses = [[r["loss"] for r in record.records if "loss" in r] for record in (mine, theirs, plain)]
+    losses = [[r.loss for r in record.records if r.loss is not None] for record in (mine, theirs, plain)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert losses[2] != pytest.approx(losses[1], rel=1e-4)
-    assert [r.get("clients") for r in mine.records] == [r.get("clients") for r in theirs.records]
+    assert [r.clients for r in mine.records] == [r.clients for r in theirs.records]

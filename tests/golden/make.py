@@ -74,7 +74,9 @@ def _runs(settings: Settings) -> dict[str, Any]:
     )
     kept = ("frame", "round", "clients", "bandwidth_hz", "class_accuracy", "balanced", "global")
     return {
-        run.scheduler: [{key: record[key] for key in kept if key in record} for record in run.records]
+        run.scheduler: [
+            {key: line[key] for key in kept if key in line} for line in (r.as_json() for r in run.records)
+        ]
         for run in study.runs
     }
 

@@ -73,10 +73,10 @@ def test_a_run_closes_what_nobody_has_seen() -> None:
     settings = tiny_settings(training__head="expanding")
     record = simulate(settings, data=tiny_data())
     for entry in record.records:
-        if "class_accuracy" in entry:
-            assert not any(entry["class_accuracy"][3 + entry["frame"] :])
+        if entry.class_accuracy is not None:
+            assert not any(entry.class_accuracy[3 + entry.frame :])
     plain = simulate(tiny_settings(), data=tiny_data())
-    assert record.records[0]["class_accuracy"] != plain.records[0]["class_accuracy"]
+    assert record.records[0].class_accuracy != plain.records[0].class_accuracy
 
 
 def test_outputs_that_are_to_come_enter_as_they_were_made() -> None:

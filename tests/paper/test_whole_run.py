@@ -82,7 +82,11 @@ def played(settings: Settings) -> tuple[list[dict[str, Any]], list[np.ndarray], 
         models[progress.rounds_done] = progress.runs[0].state.weights.numpy()
 
     run = simulate(settings, data=noisy_rows(), watch=watch)
-    return list(run.records), [models[done] for done in range(1, sum(settings.rounds) + 1)], run.counts
+    return (
+        [record.as_json() for record in run.records],
+        [models[done] for done in range(1, sum(settings.rounds) + 1)],
+        run.counts,
+    )
 
 
 def read(settings: Settings) -> Reading:

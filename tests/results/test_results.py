@@ -212,7 +212,7 @@ def several_frames() -> Study:
     """The runs above, with one round in frame 0 that ends where frame 1 starts."""
     runs = []
     for run in STUDY.runs:
-        first = run.records[2] | judged(0, 1, (0.9, 0.9, 0.0))
+        first = RoundRecord.from_json(run.records[2].as_json() | judged(0, 1, (0.9, 0.9, 0.0)))
         records = (run.records[0], first, *run.records[1:])
         runs.append(RunRecord(run.settings.changed(rounds=[1, 10]), COUNTS, records, True))
     return Study(tuple(runs))
@@ -286,8 +286,8 @@ def test_a_report_names_runs_that_begin_with_another_model(tmp_path: Path) -> No
     """Here all runs of a seed begin alike, but for one that is made to differ in one class."""
     assert write_report(STUDY, tmp_path / "same").warning == ""
     first, *later = THEIRS[0].records
-    moved = [first["class_accuracy"][0] - 0.01, *first["class_accuracy"][1:]]
-    other = replace(THEIRS[0], records=(first | {"class_accuracy": moved}, *later))
+    moved = [first.class_accuracy[0] - 0.01, *first.class_accuracy[1:]]
+    other = replace(THEIRS[0], records=(replace(first, class_accuracy=moved), *later))
     third = made("fed-cbs", 0, [(0.9, 0.8, 0.0), (0.6, 0.6, 0.6)])
     made_report = write_report(Study((*OURS, other, third)), tmp_path / "other")
     assert f"random: seed {other.settings.seed} (" in made_report.warning
@@ -309,7 +309,7 @@ def test_a_class_without_test_images_does_not_spoil_the_measures() -> None:
     def without(record: RoundRecord) -> RoundRecord:
         if record.class_accuracy is None:
             return record
-        return record | {"class_accuracy": [None, *record.class_accuracy[1:]]}
+        return replace(record, class_accuracy=[None, *record.class_accuracy[1:]])
 
     run = RunRecord(OURS[0].settings, COUNTS, tuple(without(r) for r in OURS[0].records), True)
     assert run.forgetting(1) == pytest.approx(0.2)  # class 1 alone

@@ -11,7 +11,7 @@ def started(rule: str, seed: int, accuracy: float) -> RunRecord:
     """A run whose first model tells this share of every class right."""
     run = made_run(rule, seed, [0.4, 0.5])
     first = run.records[0]
-    first |= {"balanced": accuracy, "class_accuracy": [accuracy] * len(first["class_accuracy"])}
+    first = replace(first, balanced=accuracy, class_accuracy=[accuracy] * len(first.class_accuracy))
     return replace(run, records=(first, *run.records[1:]))
 
 
@@ -40,9 +40,9 @@ def test_one_class_that_is_told_otherwise_is_enough() -> None:
     """With the same mean over the classes."""
     usual, other = (started(rule, 0, 0.8) for rule in ("fedteddi", "random"))
     first = other.records[0]
-    moved = list(first["class_accuracy"])
+    moved = list(first.class_accuracy)
     moved[0], moved[1] = moved[0] + 0.1, moved[1] - 0.1
-    other = replace(other, records=(first | {"class_accuracy": moved}, *other.records[1:]))
+    other = replace(other, records=(replace(first, class_accuracy=moved), *other.records[1:]))
     (found,) = other_starts(named(usual, usual, other))
     assert (found.names, found.balanced) == (("random",), 0.8)
 

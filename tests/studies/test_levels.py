@@ -186,7 +186,7 @@ def made_grid(**rounds: list[int | None]) -> Summaries:
         for run in reaching("fedteddi", own[:2]) + (reaching("random", own[2:]) if own[2:] else []):
             run = replace(run, settings=run.settings.changed(**changes.get(key, {})))
             if key == "rounds-25":
-                run = replace(run, records=tuple(x for x in run.records if x["round"] <= 25))
+                run = replace(run, records=tuple(x for x in run.records if x.round <= 25))
             kept.append(Summarised(run, {"device": "cpu"}, 1.0, key))
     return check_levels(MADE, Summaries("made", tuple(kept), by_level=True))
 

@@ -84,7 +84,7 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
         ("baseline", rule, 30.0, seed) for rule, seed in (("fedteddi", 10), ("fedteddi", 11), ("random", 10))
     ]
     play("together", ["fedteddi", "random"], [10, 11])
-    assert all(record["clients"] for record in read_study(Path("group0")).runs[0].records if record["round"])
+    assert all(record.clients for record in read_study(Path("group0")).runs[0].records if record.round)
     together = rounds_of("together")
     for number in range(3):
         assert rounds_of(f"group{number}").items() <= together.items()
@@ -166,7 +166,7 @@ def test_quick_plays_all_rules_in_both_frames(cli: Cli) -> None:
     runs = read_study(Path("runs/cifar100-quick")).runs
     assert sorted(run.scheduler for run in runs) == sorted(CIFAR100.schedulers)
     assert {run.settings.seed for run in runs} == {10}
-    assert all(run.evaluated(frame)[-1]["round"] == 2 for run in runs for frame in (1, 2))
+    assert all(run.evaluated(frame)[-1].round == 2 for run in runs for frame in (1, 2))
     page = Path("runs/cifar100-quick/report/cifar100.md").read_text()
     assert "**Quick: a shortened study" in page
     assert "- Seeds run, of 10: 10" not in page  # with --quick that is all

@@ -87,7 +87,7 @@ def test_runs_that_begin_with_another_model_are_named_on_the_page_in_the_readme_
             run = made_run(rule, seed, [0.5, 0.6], base=PLUS_CIFAR10.settings)
             if (rule, seed) == ("random", 11):
                 first = run.records[0]
-                first = first | {"balanced": 0.7, "class_accuracy": [0.7] * len(first["class_accuracy"])}
+                first = replace(first, balanced=0.7, class_accuracy=[0.7] * len(first.class_accuracy))
                 run = replace(run, records=(first, *run.records[1:]))
             runs.append(Summarised(run, {"device": "cpu"}, 1.0))
     write_summaries(Summaries("plus-cifar10", tuple(runs)), Path("kept/plus-cifar10"))

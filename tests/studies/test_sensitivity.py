@@ -270,7 +270,7 @@ def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
 
     # One that was pre-trained elsewhere, and so begins with another model, is named.
     (one,) = (own for own in kept.runs if own.level == "search-exact")
-    first = one.run.records[0] | {"balanced": 0.123, "class_accuracy": [0.123] * 10}
+    first = replace(one.run.records[0], balanced=0.123, class_accuracy=[0.123] * 10)
     keep(replace(one, run=replace(one.run, records=(first, *one.run.records[1:]))), "kept")
     page = page_of_summaries(QUICK, Path("kept")).files[0].read_text()
     assert "**Different starts.**" in page
@@ -308,13 +308,13 @@ def test_rules_that_do_not_look_at_k_begin_alike() -> None:
     found = play(each | {f"short/{s.name}": s.changed(rounds=[0, 1]) for s in each.values()})
     for name, settings in each.items():
         begun, whole = found[f"short/{settings.name}"], found[name]
-        first = tuple(r for r in whole.records if r["frame"] == 0 or r["round"] <= 1)
+        first = tuple(r for r in whole.records if r.frame == 0 or r.round <= 1)
         if settings.name != "fedteddi":
             assert begun.records == first
         else:  # λ is 0 in the last round
-            weights = [run.records[-1]["objective"]["drift_weight"] for run in (begun,)]
+            weights = [run.records[-1].objective["drift_weight"] for run in (begun,)]
             assert weights == [0.0]
-            assert first[-1]["objective"]["drift_weight"] == 1.0  # 2 (1 − 1/2)
+            assert first[-1].objective["drift_weight"] == 1.0  # 2 (1 − 1/2)
 
 
 def test_runs_that_cannot_share_a_device_are_refused() -> None:

@@ -200,14 +200,14 @@ def test_a_run_on_another_channel_schedules_others_on_the_same_data(own: Path) -
         for name in ("shadowing", "rayleigh")
     )
     assert plain.records[0] == faded.records[0]
-    assert [r["bandwidth_hz"] for r in plain.records[1:4]] != [r["bandwidth_hz"] for r in faded.records[1:4]]
+    assert [r.bandwidth_hz for r in plain.records[1:4]] != [r.bandwidth_hz for r in faded.records[1:4]]
     mine = simulate(
         tiny_settings(
             rounds=[3, 0, 0], radio__channel=f"{own}:Steady", radio__channel_options={"level": 1.0}
         ),
         data=tiny_data(),
     )
-    assert all(r["clients"] for r in mine.records[1:4])
+    assert all(r.clients for r in mine.records[1:4])
 
 
 def test_settings_with_a_channel_survive_writing() -> None:

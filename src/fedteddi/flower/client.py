@@ -44,16 +44,14 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
     `secret-file` (from which the noise of its releases comes, docs/deploy.md).
     """
     app = ClientApp()
-
-    @app.query("hello")
-    def hello(message: Message, context: Context) -> Message:
-        """Say which client this is."""
-        return _reply(message, RecordDict({"client": ConfigRecord({"number": _number(context)})}))
+    app.query("hello")(_hello)
+    app.query("upload")(_upload)
+    app.query("forget")(_forget_round)
 
     @app.query("mix")
     @_or_refuse
     def mix(message: Message, context: Context) -> Message:
-        """Tell the class mix of a frame that has no rounds."""
+        """Report the class mix of a frame that has no rounds."""
         device = _device(context, holding)
         reported = device.clients.reported_mix(_asked_int(message, "frame"), device.number)
         _keep_releases(context, device)
@@ -73,25 +71,6 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         context.state[TAG] = ConfigRecord({"tag": _asked(message)["tag"]})
         return _reply(message, report_records(reported))
 
-    @app.query("upload")
-    def upload(message: Message, context: Context) -> Message:
-        """Send the model of this round, and no other."""
-        tag = _asked(message)["tag"]
-        kept = context.state.config_records.get(TAG)
-        if kept is None or PARKED not in context.state:
-            return _reply(message, refusal("it holds no trained model: it was restarted, or has sent it"))
-        if kept["tag"] != tag:
-            return _reply(message, refusal("it holds the model of another round"))
-        sent = RecordDict({"upload": context.state[PARKED]})
-        _forget(context)
-        return _reply(message, sent)
-
-    @app.query("forget")
-    def forget(message: Message, context: Context) -> Message:
-        """Drop the model of a round that is over."""
-        _forget(context)
-        return _reply(message, RecordDict())
-
     @app.query("class_gradients")
     @_or_refuse
     def class_gradients(message: Message, context: Context) -> Message:
@@ -103,6 +82,29 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         return _reply(message, gradient_records(device.class_gradients(request)))
 
     return app
+
+
+def _hello(message: Message, context: Context) -> Message:
+    """Say which client this is."""
+    return _reply(message, RecordDict({"client": ConfigRecord({"number": _number(context)})}))
+
+
+def _upload(message: Message, context: Context) -> Message:
+    """Send the model of this round, and no other."""
+    kept = context.state.config_records.get(TAG)
+    if kept is None or PARKED not in context.state:
+        return _reply(message, refusal("it holds no trained model: it was restarted, or has sent it"))
+    if kept["tag"] != _asked(message)["tag"]:
+        return _reply(message, refusal("it holds the model of another round"))
+    sent = RecordDict({"upload": context.state[PARKED]})
+    _forget(context)
+    return _reply(message, sent)
+
+
+def _forget_round(message: Message, context: Context) -> Message:
+    """Drop the model of a round that is over."""
+    _forget(context)
+    return _reply(message, RecordDict())
 
 
 def _or_refuse(answer: Callable[[Message, Context], Message]) -> Callable[[Message, Context], Message]:

@@ -12,14 +12,8 @@ from fedteddi.protocol.messages import ClassGradients, Report, Request
 from fedteddi.settings import Settings, load_experiment, override
 
 # The messages; Flower wants to know which of them train.
-HELLO, MIX, REPORT, UPLOAD, CLASS_GRADIENTS, FORGET = (
-    "query.hello",
-    "query.mix",
-    "train.report",
-    "query.upload",
-    "query.class_gradients",
-    "query.forget",
-)
+HELLO, MIX, FORGET, REPORT = "query.hello", "query.mix", "query.forget", "train.report"
+MESSAGES = {"report": REPORT, "upload": "query.upload", "class_gradients": "query.class_gradients"}
 # Keys of the run's configuration that are not settings of the experiment.
 NOT_SETTINGS = ("experiment", "out", "resume", "allow-changed", "data-dir")
 COUNTS = ("data_counts", "batch_counts", "released_mix")
@@ -71,9 +65,8 @@ def request_records(request: Request, client: int, tag: str) -> RecordDict:
     }
     if request.samples is not None:
         asked["samples"] = [int(count) for count in request.samples[client]]
-        asked["uploads_over"] = (
-            request.round > 0
-        )  # a frame's first estimate, before any upload, is of round 0
+        # A frame's first estimate, before any upload, is of round 0.
+        asked["uploads_over"] = request.round > 0
     content = RecordDict({"asked": ConfigRecord(asked)})
     if request.kind != "upload":  # who uploads has the model already
         content["model"] = vector_record(request.weights.cpu().numpy())

@@ -8,6 +8,7 @@ clients that time out are dropped from the round; the record says why.
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +18,11 @@ from flwr.serverapp import Grid
 from fedteddi.aggregation import Vector
 from fedteddi.errors import InputError
 from fedteddi.flower.records import (
-    CLASS_GRADIENTS,
     FORGET,
     HELLO,
+    MESSAGES,
     MIX,
     REPORT,
-    UPLOAD,
     BadAnswerError,
     read_gradients,
     read_report,
@@ -31,8 +31,8 @@ from fedteddi.flower.records import (
     request_records,
 )
 from fedteddi.flower.transport import POLL_S, Post
+from fedteddi.protocol.checks import is_distribution
 from fedteddi.protocol.messages import Answers, ClassGradients, Request
-from fedteddi.schedulers.view import MIX_TOLERANCE
 from fedteddi.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 GRACE_S = 30.0
 HELLO_S, HELLO_TTL_S = 20.0, 600.0
 APP_RAISED, NODE_GONE = 2, 5
-MESSAGES = {"report": REPORT, "upload": UPLOAD, "class_gradients": CLASS_GRADIENTS}
 CAUSES = {  # Flower's error codes, as far as they say something about a node
     1: "its app could not be loaded",
     APP_RAISED: "its app raised an error",
@@ -96,11 +95,7 @@ class FlowerFleet:
     def reported_mixes(self, clients: "Clients", frame: int) -> dict[int, np.ndarray]:
         """Ask everyone for the class mix of a frame that has no rounds."""
         asked = RecordDict({"asked": ConfigRecord({"frame": frame})})
-        classes = clients.plan.frames[frame].counts.shape[1]
-
-        def read(content: RecordDict) -> np.ndarray:
-            return _read_mix(content, classes)
-
+        read = partial(_read_mix, classes=clients.plan.frames[frame].counts.shape[1])
         everyone = dict.fromkeys(range(self.num_clients), asked)
         given, failed = self._ask(MIX, everyone, read, self.settings.fleet.report_s)
         self._missing_mixes = {client: f"class mix of frame {frame}: {why}" for client, why in failed.items()}
@@ -110,11 +105,7 @@ class FlowerFleet:
         tag = f"{self.session}/{request.frame}/{request.round}"
         contents = {client: request_records(request, client, tag) for client in request.clients}
         read, fleet = READERS[request.kind], self.settings.fleet
-        limit_s = {
-            "report": fleet.report_s,
-            "upload": fleet.upload_s,
-            "class_gradients": fleet.class_gradients_s,
-        }[request.kind]
+        limit_s = getattr(fleet, f"{request.kind}_s")
         given, failed = self._ask(
             MESSAGES[request.kind], contents, lambda content: read(content, request.weights), limit_s
         )
@@ -227,17 +218,9 @@ def _read_mix(content: RecordDict, classes: int) -> np.ndarray:
     mix = np.array(content.metric_records["mix"]["mix"], dtype=np.float64)
     if mix.shape != (classes,):
         raise BadAnswerError(f"its class mix has {mix.size} entries, not {classes}")
-    if not (np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE):
+    if not is_distribution(mix):
         raise BadAnswerError("its class mix is not a distribution")
     return mix
-
-
-def _read_report(content: RecordDict, _like: Vector) -> Any:
-    return read_report(content)
-
-
-def _read_upload(content: RecordDict, like: Vector) -> Vector:
-    return _placed(read_vector(content, "upload"), like)
 
 
 def _read_gradients(content: RecordDict, like: Vector) -> ClassGradients:
@@ -256,7 +239,7 @@ def _placed(values: np.ndarray, like: Vector) -> Vector:
 
 
 READERS: dict[str, Callable[[RecordDict, Vector], Any]] = {
-    "report": _read_report,
-    "upload": _read_upload,
+    "report": lambda content, _: read_report(content),
+    "upload": lambda content, like: _placed(read_vector(content, "upload"), like),
     "class_gradients": _read_gradients,
 }

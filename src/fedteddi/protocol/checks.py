@@ -51,12 +51,11 @@ class Rejections:
             self.not_finite.add(client)
 
 
+@dataclass
 class Failures:
     """Who failed in a round, in whatever way, and why: by client."""
 
-    def __init__(self, failed: Mapping[int, str], rejections: Rejections) -> None:
-        self.causes: dict[int, str] = {}
-        self.note(failed, rejections)
+    causes: dict[int, str] = field(default_factory=dict)
 
     def note(self, failed: Mapping[int, str], rejections: Rejections, about: str = "") -> None:
         """Add those who did not answer and those whose answers were rejected; a client can fail twice in a round."""
@@ -84,63 +83,73 @@ class ReceivedReports:
 def received_reports(
     answers: Answers, asked: Iterable[int], needs: frozenset[str], classes: int, settings: Settings
 ) -> tuple[ReceivedReports | None, Rejections]:
-    """Sort out the reports that can be used; None if there is none."""
-    private, rejections = settings.privacy.epsilon > 0, Rejections()
+    """Return the reports that can be used, None if there is none, and why others were rejected."""
+    private, training, rejections = settings.privacy.epsilon > 0, settings.training, Rejections()
     parts_asked = [part for need, part in ASKED_FOR.items() if need in needs]
-    good: dict[
-        int, tuple[Report, np.ndarray, np.ndarray]
-    ] = {}  # with data and batch counts, or D_n and the mix
+    valid: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # data and batch counts, or D_n and the mix
     for client in sorted(asked):
-        if client not in answers.given:
-            continue
-        report = answers.given[client]
-        try:
-            if not isinstance(report, Report):
-                raise Rejected(f"report is {_kind(report)}, not a report")
-            parts = _released(report, classes) if private else _counted(report, classes)
-            _check_numbers(report, parts_asked)
-            good[client] = (report, *parts)
-        except Rejected as rejected:
-            rejections.add(client, rejected)
-    if not good:
-        return None, rejections
-    one, two = (np.array([parts[index] for parts in good.values()]) for index in (1, 2))
-    clients, training = list(good), settings.training
-    if not private and (flaws := _impossible(one, two, training.local_steps, training.batch_size)):
-        for row, why in flaws.items():
+        if client in answers.given:
+            report = answers.given[client]
+            try:
+                if not isinstance(report, Report):
+                    raise Rejected(f"report is {_kind(report)}, not a report")
+                parts = (
+                    _released(report, classes)
+                    if private
+                    else (
+                        _counts("data_counts", report.data_counts, classes),
+                        _counts("batch_counts", report.batch_counts, classes),
+                    )
+                )
+                _check_numbers(report, parts_asked)
+                valid[client] = parts
+            except Rejected as rejected:
+                rejections.add(client, rejected)
+    if valid and not private:
+        clients = list(valid)
+        for row, why in _impossible(*_stacked(valid), training.local_steps, training.batch_size).items():
             rejections.add(clients[row], Rejected(why))
-        kept = [row for row in range(len(clients)) if row not in flaws]
-        if not kept:
-            return None, rejections
-        clients, one, two = [clients[row] for row in kept], one[kept], two[kept]
-    reports = tuple(good[client][0] for client in clients)
-    if private:
-        return ReceivedReports(
-            clients=tuple(clients),
-            num_samples=one,
-            class_counts=np.rint(one[:, None] * two).astype(np.int64),
-            data_mix=two,
-            batch_mix=two,
-            reports=reports,
-        ), rejections
+            del valid[clients[row]]
+    if not valid:
+        return None, rejections
+    reports = tuple(answers.given[client] for client in valid)
+    combine = _from_releases if private else _from_counts
+    return combine(tuple(valid), reports, *_stacked(valid)), rejections
+
+
+def _stacked(parts: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    one, two = zip(*parts.values(), strict=True)
+    return np.array(one), np.array(two)
+
+
+def _from_counts(
+    clients: tuple[int, ...], reports: tuple[Report, ...], held: np.ndarray, trained: np.ndarray
+) -> ReceivedReports:
     return ReceivedReports(
-        clients=tuple(clients),
-        num_samples=one.sum(axis=1),
-        class_counts=one,
-        data_mix=class_mix(one),
-        batch_mix=class_mix(two),
+        clients=clients,
+        num_samples=held.sum(axis=1),
+        class_counts=held,
+        data_mix=class_mix(held),
+        batch_mix=class_mix(trained),
         reports=reports,
-    ), rejections
-
-
-def _counted(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return both counts; those in the usual form are looked at together with everybody's, in `_impossible`."""
-    return _usual_counts("data_counts", report.data_counts, classes), _usual_counts(
-        "batch_counts", report.batch_counts, classes
     )
 
 
-def _usual_counts(name: str, values: Any, classes: int) -> np.ndarray:
+def _from_releases(
+    clients: tuple[int, ...], reports: tuple[Report, ...], held: np.ndarray, mix: np.ndarray
+) -> ReceivedReports:
+    return ReceivedReports(
+        clients=clients,
+        num_samples=held,
+        class_counts=np.rint(held[:, None] * mix).astype(np.int64),
+        data_mix=mix,
+        batch_mix=mix,
+        reports=reports,
+    )
+
+
+def _counts(name: str, values: Any, classes: int) -> np.ndarray:
+    """Return counts; those in the usual form are checked together with everybody's, in `_impossible`."""
     if type(values) is np.ndarray and values.dtype == np.int64 and values.shape == (classes,):
         return values
     return whole_counts(name, values, classes)
@@ -154,9 +163,14 @@ def _released(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
     if held == 0:
         raise Rejected("num_samples=0: there is nothing to learn from")
     mix = number_row("released_mix", report.released_mix, classes).astype(np.float64)
-    if not (np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE):
+    if not is_distribution(mix):
         raise Rejected("released_mix is not a distribution")
     return held, mix
+
+
+def is_distribution(mix: np.ndarray) -> bool:
+    """Tell whether shares are finite, not negative, and add up to 1."""
+    return bool(np.isfinite(mix).all() and mix.min() >= 0 and abs(mix.sum() - 1) <= MIX_TOLERANCE)
 
 
 def whole_counts(name: str, values: Any, classes: int) -> np.ndarray:

@@ -31,18 +31,8 @@ def update_class_norm(
     first: bool = False,
 ) -> Generator[Request, Answers, None]:
     """Ask for class gradients at the current model and re-estimate L̂^(c) (docs/paper.md D7)."""
-    estimates, bound = settings.estimates, settings.server.max_sample_share
     number = 0 if first else state.round  # the frame's start has draws of its own
-    wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
-    believed = bounded_class_counts(received.class_counts, received.num_samples, bound).astype(np.int64)
-    most = estimates.class_gradient_samples
-    rng = keyed_rng(world.seed, "estimates", frame=state.frame, round=number)
-    wanted[list(received.clients)] = world.draws.once(
-        state.frame,
-        number,
-        ("spread", believed.shape, believed.tobytes(), most),
-        lambda: spread_over_clients(believed, most, rng),
-    )
+    wanted = _images_wanted(state, settings, received, world, number)
     answers = yield dataclasses.replace(
         ask("class_gradients", state, received.clients), round=number, samples=wanted
     )
@@ -59,10 +49,27 @@ def update_class_norm(
         drawn > 0,
         state.class_norm,
         batch_mix=received.batch_mix,
-        num_samples=bounded_counts(received.num_samples, bound),
+        num_samples=bounded_counts(received.num_samples, settings.server.max_sample_share),
         scheduled=np.searchsorted(received.clients, scheduled),
-        kind=estimates.class_norm,
+        kind=settings.estimates.class_norm,
     )
+
+
+def _images_wanted(
+    state: ServerState, settings: Settings, received: ReceivedReports, world: Environment, number: int
+) -> np.ndarray:
+    """Return how many images of each class to ask of each client, [N, C]; equal questions are drawn once a seed."""
+    bound, most = settings.server.max_sample_share, settings.estimates.class_gradient_samples
+    believed = bounded_class_counts(received.class_counts, received.num_samples, bound).astype(np.int64)
+    rng = keyed_rng(world.seed, "estimates", frame=state.frame, round=number)
+    wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
+    wanted[list(received.clients)] = world.draws.once(
+        state.frame,
+        number,
+        ("spread", believed.shape, believed.tobytes(), most),
+        lambda: spread_over_clients(believed, most, rng),
+    )
+    return wanted
 
 
 def spread_over_clients(counts: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarray:

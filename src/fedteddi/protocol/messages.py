@@ -25,9 +25,8 @@ class Request:
     clients: tuple[int, ...]
     needs: frozenset[str] = frozenset()  # for "report": what the rule wants to know
     learning_rate: float = 0.0
-    samples: np.ndarray | None = (
-        None  # for "class_gradients": images of each class wanted from each client, [N, C]
-    )
+    # For "class_gradients": images of each class wanted from each client, [N, C].
+    samples: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

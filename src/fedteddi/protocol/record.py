@@ -1,6 +1,6 @@
 """A round on record: typed here, and one line of rounds.jsonl (docs/metrics.md) in the order of its fields."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
@@ -15,11 +15,11 @@ from fedteddi.wireless.radio import watts_from_dbm
 Accuracy = Literal["balanced", "global"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RoundRecord(Mapping[str, Any]):
+@dataclass(frozen=True, kw_only=True)
+class RoundRecord:
     """What happened in a round, and how good the model was after it, if it was evaluated.
 
-    As a mapping it is its line: what a round cannot say is not in it, such as the clients of round 0.
+    What a round cannot say is not in its line of JSON, such as the clients of round 0.
     """
 
     frame: int
@@ -80,7 +80,8 @@ class RoundRecord(Mapping[str, Any]):
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as its line of rounds.jsonl."""
-        return dict(self)
+        line = {key: getattr(self, name) for key, name in ATTRIBUTE.items()}
+        return {key: value for key, value in line.items() if self._says(key, value)}
 
     @property
     def is_evaluated(self) -> bool:
@@ -94,29 +95,14 @@ class RoundRecord(Mapping[str, Any]):
             raise ValueError(f"frame {self.frame}, round {self.round} was not evaluated")
         return found
 
-    def __getitem__(self, key: str) -> Any:
-        if key not in ATTRIBUTE:
-            raise KeyError(key)
-        value = getattr(self, ATTRIBUTE[key])
-        if (key in OF_ROUNDS and not self.round) or (key in WHERE_KNOWN and value is None):
-            raise KeyError(key)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return (key for key in ATTRIBUTE if key in self)
-
-    def __or__(self, changes: Mapping[str, Any]) -> "RoundRecord":
-        return RoundRecord.from_json({**self, **changes})
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+    def _says(self, key: str, value: Any) -> bool:
+        return value is not None if key in WHERE_KNOWN else key in ("frame", "round") or self.round > 0
 
 
 ALWAYS = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")  # in a line, but for round 0
 # The attribute of every key of a line.
 ATTRIBUTE = {part.name.rstrip("_"): part.name for part in fields(RoundRecord)}
 WHERE_KNOWN = {"epsilon_spent", "trace", "class_accuracy", "balanced", "global", "loss"}
-OF_ROUNDS = set(ATTRIBUTE) - WHERE_KNOWN - {"frame", "round"}
 
 
 def _trace(trace: Trace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from fedteddi.aggregation import Aggregation, Received, Vector
 from fedteddi.errors import DivergedError, InputError
 from fedteddi.heterogeneity.estimates import pooled_gradient_std
 from fedteddi.heterogeneity.mixes import sample_shares
+from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_counts
 from fedteddi.protocol.checks import Failures, ReceivedReports, received_reports
 from fedteddi.protocol.class_norms import update_class_norm
@@ -30,6 +31,7 @@ from fedteddi.wireless.environment import Environment
 
 # What a rule may need beyond the class mixes and the channel. A rule that does not say gets these two.
 UNSAID_NEEDS = frozenset({"gradient_std", "class_norm"})
+NOBODY = Schedule(clients=(), bandwidth_hz=())
 
 
 def needs_of(rule: AnyScheduler | HasObjective) -> frozenset[str]:
@@ -57,11 +59,8 @@ def server_round(
     """
     before = dataclasses.replace(state, times_scheduled=state.times_scheduled.copy())
     try:
-        return (
-            yield from _round(
-                state, settings, rule, aggregation, world, model_bits, head_size, baseline_objective
-            )
-        )
+        game = _Round(state, settings, rule, aggregation, world, model_bits, head_size, baseline_objective)
+        return (yield from game.play())
     except BaseException as error:
         frame, number = state.frame, state.round
         for part in dataclasses.fields(state):
@@ -76,136 +75,187 @@ def server_round(
         ) from None
 
 
-def _round(
-    state: ServerState,
-    settings: Settings,
-    rule: AnyScheduler,
-    aggregation: Aggregation,
-    world: Environment,
-    model_bits: float,
-    head_size: int | None,
-    baseline_objective: HasObjective | None,
-) -> Generator[Request, Answers, RoundFacts]:
-    state.round += 1
-    size = len(state.weights) if settings.estimates.class_norm_layers == "all" else head_size
-    frame, number, needs = state.frame, state.round, needs_of(rule)
-    rate = settings.training.learning_rate * settings.training.decay**state.rounds_done
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Picked:
+    """The scheduler's choice, by the clients' own numbers, and what follows from it."""
 
-    # Broadcast w_{k−1}; every client runs τ steps and sends a few numbers.
-    everyone = tuple(range(len(state.times_scheduled)))
-    answers = yield ask("report", state, everyone, needs=needs, learning_rate=rate)
-    received, rejections = received_reports(answers, everyone, needs, len(state.class_norm), settings)
-    failures = Failures(answers.failed, rejections)
-    check_not_diverged(state, rejections, anybody=received is not None)
-    # Non-reporters drop out before the mixes are computed.
-    reported = () if received is None else received.clients
+    schedule: Schedule = NOBODY
+    data_mix: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)  # of all who reported
+    terms: ObjectiveTerms | None = None
+    finish_s: tuple[float, ...] = ()
+    compute_s: tuple[float, ...] = ()  # of the scheduled
+    all_compute_s: float = 0.0
+    gradient_std: float | None = None
 
-    # At the start of a frame, L̂^(c) is estimated at w_{l,0} over all clients (docs/paper.md D6).
-    estimated = "class_norm" in needs and settings.estimates.first_class_norm == "estimated"
-    if number == 1 and received is not None and estimated:
-        yield from update_class_norm(
-            state, settings, received, list(reported), world, failures, size, first=True
+
+@dataclasses.dataclass(eq=False)
+class _Round:
+    """One round; what it changes, it changes in `state`, which `server_round` restores if the round fails."""
+
+    state: ServerState
+    settings: Settings
+    rule: AnyScheduler
+    aggregation: Aggregation
+    world: Environment
+    model_bits: float
+    head_size: int | None
+    baseline_objective: HasObjective | None
+    failures: Failures = dataclasses.field(default_factory=Failures)
+
+    def play(self) -> Generator[Request, Answers, RoundFacts]:
+        """Algorithm 1, line by line."""
+        self.state.round += 1
+        picked = _Picked()
+        # Broadcast w_{k−1}; every client runs τ steps and sends a few numbers.
+        received = yield from self._collect_reports()
+        # Non-reporters drop out before the mixes are computed; without any report the old model is kept.
+        if received is not None:
+            # At the start of a frame, L̂^(c) is estimated at w_{l,0} over all clients (docs/paper.md D6).
+            if self.state.round == 1 and self.settings.estimates.first_class_norm == "estimated":
+                yield from self._estimate_class_norm(received, list(received.clients), first=True)
+            # Pick S and each member's bandwidth.
+            picked = self._pick(received)
+            # Only S uploads; the server aggregates what arrived.
+            arrived = yield from self._collect_uploads(received, picked.schedule.clients)
+            # Re-estimate L̂^(c) at w_k.
+            if arrived and self.state.round % self.settings.estimates.class_norm_every == 0:
+                yield from self._estimate_class_norm(received, arrived)
+        self.state.current_mix |= picked.data_mix
+        self.state.rounds_done += 1
+        return self._facts(picked)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return needs_of(self.rule)
+
+    @property
+    def learning_rate(self) -> float:
+        training = self.settings.training
+        return training.learning_rate * training.decay**self.state.rounds_done
+
+    def _collect_reports(self) -> Generator[Request, Answers, ReceivedReports | None]:
+        state, everyone = self.state, tuple(range(len(self.state.times_scheduled)))
+        answers = yield ask("report", state, everyone, needs=self.needs, learning_rate=self.learning_rate)
+        classes = len(state.class_norm)
+        received, rejections = received_reports(answers, everyone, self.needs, classes, self.settings)
+        self.failures.note(answers.failed, rejections)
+        check_not_diverged(state, rejections, anybody=received is not None)
+        return received
+
+    def _estimate_class_norm(
+        self, received: ReceivedReports, scheduled: list[int], *, first: bool = False
+    ) -> Generator[Request, Answers, None]:
+        if "class_norm" in self.needs:
+            every_layer = self.settings.estimates.class_norm_layers == "all"
+            size = len(self.state.weights) if every_layer else self.head_size
+            yield from update_class_norm(
+                self.state, self.settings, received, scheduled, self.world, self.failures, size, first=first
+            )
+
+    def _pick(self, received: ReceivedReports) -> _Picked:
+        state, view = self.state, self._view(received)
+        rng = keyed_rng(self.world.seed, "scheduler", frame=state.frame, round=state.round)
+        chosen, state.scheduler_state = checked_choice(self.rule, view, rng, state.scheduler_state)
+        evaluating, terms = self.rule if has_objective(self.rule) else self.baseline_objective, None
+        if (
+            chosen.clients and evaluating is not None and self.needs >= needs_of(evaluating)
+        ):  # it has its numbers
+            terms = checked_terms(evaluating, view, chosen.clients)
+        scheduled = tuple(received.clients[index] for index in chosen.clients)
+        trace = _trace(self.rule, chosen, received.clients) if self.settings.evaluation.trace else None
+        compute_s = np.zeros(0) if view.compute_s is None else view.compute_s
+        return _Picked(
+            schedule=dataclasses.replace(chosen, clients=scheduled, trace=trace),
+            data_mix=dict(zip(received.clients, view.data_mix, strict=True)),
+            terms=terms,
+            finish_s=finish_s(view, chosen) or (),
+            compute_s=tuple(float(s) for s in compute_s[list(chosen.clients)]),
+            all_compute_s=float(compute_s.sum()),
+            gradient_std=view.gradient_std if "gradient_std" in self.needs else None,
         )
 
-    # Pick S and each member's bandwidth.
-    chosen, terms, view = Schedule(clients=(), bandwidth_hz=()), None, None
-    if received is not None:
-        view = round_view(state, settings, received, world, model_bits, needs)
-        rng = keyed_rng(world.seed, "scheduler", frame=frame, round=number)
-        chosen, state.scheduler_state = checked_choice(rule, view, rng, state.scheduler_state)
-        evaluating = rule if has_objective(rule) else baseline_objective
-        if (
-            chosen.clients and evaluating is not None and needs >= needs_of(evaluating)
-        ):  # else it lacks numbers
-            terms = checked_terms(evaluating, view, chosen.clients)
-    scheduled = tuple(reported[index] for index in chosen.clients)
-    trace = _trace(rule, chosen, reported) if settings.evaluation.trace else None
+    def _view(self, received: ReceivedReports) -> RoundView:
+        """Put the reports together into what a scheduler sees; clients are numbered among those who reported."""
+        state, settings, needs = self.state, self.settings, self.needs
+        frame, number, members = state.frame, state.round, list(received.clients)
+        gain, compute_s = (
+            _measured([getattr(report, part) for report in received.reports], modelled[members])
+            for part, modelled in (
+                ("channel_gain", self.world.channel_gain(frame, number)),
+                ("compute_s", self.world.compute_s(frame, number)),
+            )
+        )
+        previous = [state.previous_mix.get(n, mix) for n, mix in zip(members, received.data_mix, strict=True)]
+        state.classes_seen = state.classes_seen | (received.data_mix.max(axis=0) > 0)
+        counted = bounded_counts(received.num_samples, settings.server.max_sample_share)
+        return RoundView(
+            frame=frame,
+            round=number,
+            rounds_in_frame=settings.rounds[frame],
+            batch_size=settings.training.batch_size,
+            total_hz=settings.radio.total_hz,
+            num_samples=counted,
+            batch_mix=received.batch_mix,
+            data_mix=received.data_mix,
+            previous_data_mix=np.array(previous),
+            needed_hz=self.world.needed_hz(frame, number, gain, compute_s, self.model_bits),
+            channel_gain=gain,
+            times_scheduled=state.times_scheduled[members],
+            gradient_std=self._gradient_std(received, counted),
+            class_norm=state.class_norm,
+            loss=received.numbers("loss") if "loss" in needs else None,
+            update_norm=received.numbers("update_norm") if "update_norm" in needs else None,
+            classes_seen=state.classes_seen,
+            compute_s=compute_s,
+            deadline_s=settings.radio.deadline_s,
+            model_bits=self.model_bits,
+            client_id=np.array(members),
+        )
 
-    # Only S uploads; α is renormalised over what arrived; nothing at all keeps the old model.
-    arrived: dict[int, Vector] = {}
-    if received is not None and scheduled:
-        answers = yield ask("upload", state, scheduled, learning_rate=rate)
+    def _gradient_std(self, received: ReceivedReports, counted: np.ndarray) -> float:
+        if "gradient_std" not in self.needs:
+            return 0.0
+        variance = received.numbers("gradient_variance")
+        return pooled_gradient_std(variance, counted, pool=self.settings.estimates.gradient_std)
+
+    def _collect_uploads(
+        self, received: ReceivedReports, scheduled: tuple[int, ...]
+    ) -> Generator[Request, Answers, list[int]]:
+        """Aggregate the uploads of S; α is renormalised over what arrived, nothing at all keeps the old model."""
+        state, settings = self.state, self.settings
+        if not scheduled:
+            return []
+        answers = yield ask("upload", state, scheduled, learning_rate=self.learning_rate)
         arrived, rejections = valid_uploads(answers, scheduled, state.weights)
         drop_not_finite(arrived, rejections)
-        failures.note(answers.failed, rejections)
+        self.failures.note(answers.failed, rejections)
         check_not_diverged(state, rejections, anybody=bool(arrived))
         if arrived:
             uploads = _uploads(state, settings, received, arrived)
             state.weights, state.aggregation = aggregated(
-                aggregation, settings.server.aggregation, uploads, state.aggregation
+                self.aggregation, settings.server.aggregation, uploads, state.aggregation
             )
             state.not_finite = frozenset()
             state.times_scheduled[list(arrived)] += 1
+        return list(arrived)
 
-    # Re-estimate L̂^(c) at w_k.
-    due = "class_norm" in needs and number % settings.estimates.class_norm_every == 0
-    if received is not None and arrived and due:
-        yield from update_class_norm(state, settings, received, list(arrived), world, failures, size)
-    state.rounds_done += 1
-    if view is not None:
-        state.current_mix |= dict(zip(reported, view.data_mix, strict=True))
-
-    times = () if view is None else finish_s(view, chosen) or ()
-    compute_s = np.zeros(0) if view is None or view.compute_s is None else view.compute_s
-    return RoundFacts(
-        frame=frame,
-        round=number,
-        reported=reported,
-        failures=failures.causes,
-        schedule=dataclasses.replace(chosen, clients=scheduled, trace=trace),
-        gradient_std=view.gradient_std if view is not None and "gradient_std" in needs else None,
-        class_norm=tuple(map(float, state.class_norm)) if "class_norm" in needs else None,
-        terms=terms,
-        finish_s=times,
-        compute_s=tuple(float(s) for s in compute_s[list(chosen.clients)]),
-        all_compute_s=float(compute_s.sum()),
-        round_s=max(times, default=settings.radio.deadline_s),  # an empty round costs T_max
-        epsilon_spent=settings.privacy.epsilon * (frame + 1) or None,  # one release a frame
-    )
-
-
-def round_view(
-    state: ServerState,
-    settings: Settings,
-    received: ReceivedReports,
-    world: Environment,
-    model_bits: float,
-    needs: frozenset[str],
-) -> RoundView:
-    """Put the reports together into what a scheduler sees; clients are numbered among those who reported."""
-    frame, number = state.frame, state.round
-    members = list(received.clients)
-    gain = _measured([r.channel_gain for r in received.reports], world.channel_gain(frame, number)[members])
-    compute_s = _measured([r.compute_s for r in received.reports], world.compute_s(frame, number)[members])
-    previous = [state.previous_mix.get(n, mix) for n, mix in zip(members, received.data_mix, strict=True)]
-    state.classes_seen = state.classes_seen | (received.data_mix.max(axis=0) > 0)
-    counted, sigma = bounded_counts(received.num_samples, settings.server.max_sample_share), 0.0
-    if "gradient_std" in needs:
-        variance = received.numbers("gradient_variance")
-        sigma = pooled_gradient_std(variance, counted, pool=settings.estimates.gradient_std)
-    return RoundView(
-        frame=frame,
-        round=number,
-        rounds_in_frame=settings.rounds[frame],
-        batch_size=settings.training.batch_size,
-        total_hz=settings.radio.total_hz,
-        num_samples=counted,
-        batch_mix=received.batch_mix,
-        data_mix=received.data_mix,
-        previous_data_mix=np.array(previous),
-        needed_hz=world.needed_hz(frame, number, gain, compute_s, model_bits),
-        channel_gain=gain,
-        times_scheduled=state.times_scheduled[members],
-        gradient_std=sigma,
-        class_norm=state.class_norm,
-        loss=received.numbers("loss") if "loss" in needs else None,
-        update_norm=received.numbers("update_norm") if "update_norm" in needs else None,
-        classes_seen=state.classes_seen,
-        compute_s=compute_s,
-        deadline_s=settings.radio.deadline_s,
-        model_bits=model_bits,
-        client_id=np.array(members),
-    )
+    def _facts(self, picked: _Picked) -> RoundFacts:
+        state, settings = self.state, self.settings
+        return RoundFacts(
+            frame=state.frame,
+            round=state.round,
+            reported=tuple(picked.data_mix),
+            failures=self.failures.causes,
+            schedule=picked.schedule,
+            gradient_std=picked.gradient_std,
+            class_norm=tuple(map(float, state.class_norm)) if "class_norm" in self.needs else None,
+            terms=picked.terms,
+            finish_s=picked.finish_s,
+            compute_s=picked.compute_s,
+            all_compute_s=picked.all_compute_s,
+            round_s=max(picked.finish_s, default=settings.radio.deadline_s),  # an empty round costs T_max
+            epsilon_spent=settings.privacy.epsilon * (state.frame + 1) or None,  # one release a frame
+        )
 
 
 def _trace(rule: AnyScheduler, chosen: Schedule, reported: tuple[int, ...]) -> Trace | None:

@@ -113,9 +113,7 @@ def _valid_norms(part: ClassNorms, most: np.ndarray) -> tuple[dict[int, ClassGra
         counts = _drawn(part.counts, most)
         norms = number_row("class norms", part.norms, len(most)).astype(np.float64)
     except Rejected as rejected:
-        rejections = Rejections()
-        rejections.add(ALL_CLIENTS, rejected)
-        return {}, rejections
+        return {}, Rejections({ALL_CLIENTS: str(rejected)})
     rows = {int(c): norms[c : c + 1] for c in np.flatnonzero(counts)}
     return {ALL_CLIENTS: ClassGradients(gradient_sum=rows, counts=counts)}, Rejections()
 

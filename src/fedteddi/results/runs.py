@@ -74,7 +74,7 @@ class RunRecord:
     def spent_until(self, frame: int, round: int, column: str) -> float:
         """Return the sum of a column over the rounds 1..`round` of a frame."""
         own = (r for r in self.records if r.frame == frame and 1 <= r.round <= round)
-        return float(sum(r[column] for r in own))
+        return float(sum(getattr(r, column) for r in own))
 
     def new_classes(self, frame: int) -> np.ndarray:
         """Return which classes appeared in this frame, [C]."""

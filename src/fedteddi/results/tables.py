@@ -77,7 +77,7 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
         row["with new classes"] = "–" if one_place else f"{new:.1f}"
         for name, column in COSTS.items():
             scale = 1e9 if "Gbit" in name else 1.0
-            spent = _mean(sum(r[column] for r in own) / scale for own in played)
+            spent = _mean(sum(getattr(r, column) for r in own) / scale for own in played)
             row[name] = "–" if scheduler in REFERENCES else f"{spent:.4g}"  # no limits, no meaningful cost
         rows.append(row)
     return pd.DataFrame(rows)

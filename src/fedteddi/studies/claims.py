@@ -6,7 +6,7 @@ A claim is a difference that should be above zero; comparison.py says when it is
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -142,7 +142,7 @@ class First(_Claim):
                 finding = counted(where, each, missing)
                 numbers = found.compare(self.what, others, place, accuracy)
                 if self.what == MEAN:
-                    often = above_all(found, present, place, accuracy)
+                    often = above_all(found, present, place, cast(Accuracy, accuracy))
                     finding = replace(finding, full=f"{finding.full}, {often}")
                 yield replace(finding, numbers=numbers, mark=numbers.mark) if numbers else finding
             else:

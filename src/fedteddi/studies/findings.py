@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedteddi.results.runs import Accuracy
 from fedteddi.results.tables import percent
 from fedteddi.studies.comparison import Comparison, Mark, Verdict, compared_rounds, together
 from fedteddi.studies.outcomes import NONE, Outcomes, Place
@@ -108,12 +109,12 @@ def counted(where: str, each: dict[str, Finding], missing: list[str]) -> Finding
     return Finding(together(verdicts), f"{where}: {short}{without}", full)
 
 
-def above_all(found: Outcomes, others: list[str], place: Place, accuracy: str) -> str:
+def above_all(found: Outcomes, others: list[str], place: Place, accuracy: Accuracy) -> str:
     """Say at how many evaluations of a frame's rounds our mean curve lies above each other's."""
 
     def curve(rule: str, seeds: list[int]) -> np.ndarray:
         runs = [run for run in found.study.of(rule, place.deadline_s) if run.settings.seed in seeds]
-        curves = [[r[accuracy] for r in run.evaluated(place.frame) if r["round"]] for run in runs]
+        curves = [[r.accuracy(accuracy) for r in run.evaluated(place.frame) if r.round] for run in runs]
         return np.asarray(np.mean(curves, axis=0))
 
     shared = {rule: found.seeds((found.ours, rule), place.deadline_s) for rule in others}

@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 def mean_over_frame(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
     """Return the mean accuracy over the frame's evaluations: speed without a target, so that nothing is censored."""
-    return float(np.mean([record[accuracy] for record in run.evaluated(frame)]))
+    return float(np.mean([record.accuracy(accuracy) for record in run.evaluated(frame)]))
 
 
 def late_drop(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
@@ -37,15 +37,15 @@ def late_drop(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
 
     The model that entered the frame does not count: to fall from that is an early drop.
     """
-    found = [record[accuracy] for record in run.evaluated(frame) if record["round"]]
+    found = [record.accuracy(accuracy) for record in run.evaluated(frame) if record.round]
     return float(max(found) - found[-1])
 
 
 METRICS: dict[str, Callable[[RunRecord, int, Accuracy], float]] = {
-    FINAL: lambda run, frame, accuracy: float(run.evaluated(frame)[-1][accuracy]),
+    FINAL: lambda run, frame, accuracy: run.evaluated(frame)[-1].accuracy(accuracy),
     MEAN: mean_over_frame,
     DROP: late_drop,
-    START: lambda run, frame, accuracy: float(run.evaluated(frame)[0][accuracy]),
+    START: lambda run, frame, accuracy: run.evaluated(frame)[0].accuracy(accuracy),
 }
 
 
@@ -74,9 +74,9 @@ class Outcomes:
                 for target in sorted({*LEVELS, *self.targets[accuracy]}):
                     needed = run.rounds_to(frame, target, accuracy)
                     yield (*about, frame, ROUNDS, accuracy, target, np.nan if needed is None else needed)
-            rounds = [record for record in run.records if record["frame"] == frame and record["round"]]
-            new = [record["scheduled_new"] for record in rounds]
-            old = [len(record["clients"]) - record["scheduled_new"] for record in rounds]
+            rounds = [record for record in run.records if record.frame == frame and record.round]
+            new = [record.scheduled_new for record in rounds]
+            old = [len(record.clients) - record.scheduled_new for record in rounds]
             for metric, clients in ((NEW, new), (OLD, old)):
                 yield (*about, frame, metric, NONE, None, float(np.mean(clients)))
 

@@ -179,7 +179,7 @@ def _beginning(run: RunRecord, level: Level) -> list[RunRecord]:
     rounds = run.settings.changed(**flat(level.changes)).rounds
     if any(wanted > there for wanted, there in zip(rounds, run.settings.rounds, strict=True)):
         return []
-    records = tuple(record for record in run.records if record["round"] <= rounds[record["frame"]])
-    if "balanced" not in records[-1]:
+    records = tuple(record for record in run.records if record.round <= rounds[record.frame])
+    if not records[-1].is_evaluated:
         return []
     return [replace(run, settings=run.settings.changed(rounds=rounds), records=records)]

@@ -145,12 +145,13 @@ def ordered(rules: Iterable[str], study: Study) -> Study:
     return Study(tuple(sorted((run for run in study.runs if run.finished), key=position)))
 
 
-def short(record: Mapping[str, Any]) -> dict[str, Any]:
+def short(record: RoundRecord) -> dict[str, Any]:
     """Keep what tables and figures need of a round."""
-    short = {key: record[key] for key in EXACT if key in record}
-    short |= {key: _rounded(record[key]) for key in ROUNDED if record.get(key) is not None}
-    if record.get("objective"):
-        short["objective"] = {key: _rounded(value) for key, value in record["objective"].items()}
+    line = record.as_json()
+    short = {key: line[key] for key in EXACT if key in line}
+    short |= {key: _rounded(line[key]) for key in ROUNDED if line.get(key) is not None}
+    if record.objective:
+        short["objective"] = {key: _rounded(value) for key, value in record.objective.items()}
     return short
 
 

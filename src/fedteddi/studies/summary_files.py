@@ -123,16 +123,17 @@ def _check_whole(run: RunRecord) -> None:
     """Refuse a run that has not all rounds that its settings ask for, or lacks their numbers."""
     settings, classes = run.settings, run.counts.shape[2]
     expected = [(frame, number) for frame, last in enumerate(settings.rounds) for number in range(last + 1)]
-    found = [(record["frame"], record["round"]) for record in run.records]
+    found = [(record.frame, record.round) for record in run.records]
     if found != expected:
         raise ValueError(f"{run.title}: {len(found)} rounds in place of {len(expected)}, or in another order")
     for record in run.records:
-        wanted = ["round_s", "uplink_bits", "energy_j", "scheduled_new"] if record["round"] else []
-        at_end = record["round"] == settings.rounds[record["frame"]]
-        if at_end or record["round"] % settings.evaluation.every == 0:
+        wanted = ["round_s", "uplink_bits", "energy_j", "scheduled_new"] if record.round else []
+        at_end = record.round == settings.rounds[record.frame]
+        if at_end or record.round % settings.evaluation.every == 0:
             wanted += ACCURACIES
-            if len(record["class_accuracy"]) != classes:
+            if len(record.class_accuracy or ()) != classes:
                 raise ValueError(f"{run.title}: not an accuracy for each of {classes} classes")
+        line = record.as_json()
         for key in wanted:
-            if not isinstance(record[key], float | int):
-                raise ValueError(f"{run.title}: {key} of round {record['round']} is no number")
+            if not isinstance(line.get(key), float | int):
+                raise ValueError(f"{run.title}: {key} of round {record.round} is no number")

@@ -23,5 +23,5 @@ def test_the_laboratory_judges_by_the_part() -> None:
     run = laboratory.new_run(settings)
     laboratory.advance([run])
     asked = torch.bincount(tiny_data().with_test_images(30).test_labels)
-    right = torch.tensor(run.records[0]["class_accuracy"]) * asked
+    right = torch.tensor(run.records[0].class_accuracy) * asked
     torch.testing.assert_close(right, right.round())

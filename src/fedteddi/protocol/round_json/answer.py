@@ -83,14 +83,9 @@ def infeasible_reasons(view: RoundView) -> dict[int, str]:
     """Say for every client that cannot be scheduled why not."""
     reasons = {}
     for n in np.flatnonzero(~(view.needed_hz <= view.total_hz)):
-        needed = view.needed_hz[n]
-        late = (
-            view.compute_s is not None
-            and view.deadline_s is not None
-            and view.compute_s[n] >= view.deadline_s
-        )
-        if late and view.compute_s is not None:
-            why = f"computes for {view.compute_s[n]:.3g} s, the deadline is {view.deadline_s:.3g} s"
+        needed, compute_s = view.needed_hz[n], math.nan if view.compute_s is None else view.compute_s[n]
+        if view.deadline_s is not None and compute_s >= view.deadline_s:
+            why = f"computes for {compute_s:.3g} s, the deadline is {view.deadline_s:.3g} s"
         elif math.isinf(needed) and view.compute_s is None:
             why = "cannot meet the deadline with any bandwidth"
         elif math.isinf(needed):
