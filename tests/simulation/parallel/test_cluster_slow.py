@@ -347,7 +347,7 @@ def test_a_node_that_is_killed_changes_no_bit(
     quick = ("--set", "training.pretrain_epochs=0", "--set", "training.local_steps=1", "--rounds", "40")
     for words in (
         ("compare", "--scheduler", "mine.py:Slow", "--seeds", "2", *quick),
-        ("reproduce", "own.toml", "--device", "cpu", "--scheduler", "Slow"),
+        ("reproduce", "own.toml", "--device", "cpu", "--scheduler", "mine.py:Slow"),
     ):
         here = fedteddi(*words, "--out", f"{words[0]}-here")
         said = here.communicate(timeout=120)[0]
