@@ -109,7 +109,7 @@ class FakeRay:
 
 
 @pytest.mark.parametrize(
-    ("there", "device", "places"),
+    ("there", "device", "slots"),
     [
         ({"CPU": 8.0, "GPU": 2.0}, "cuda", 2),
         ({"CPU": 8.0, "GPU": 2.0}, "auto", 2),
@@ -117,10 +117,10 @@ class FakeRay:
         ({"CPU": 3.0}, "auto", 3),
     ],
 )
-def test_a_place_is_a_gpu_or_a_core(there: dict[str, float], device: str, places: int) -> None:
+def test_a_slot_is_a_gpu_or_a_core(there: dict[str, float], device: str, slots: int) -> None:
     found = cluster.Cluster(FakeRay(**there), device)
-    assert found.places == places
-    assert found.device == ("cuda" if places == 2 else "cpu")
+    assert found.slots == slots
+    assert found.device == ("cuda" if slots == 2 else "cpu")
 
 
 def test_a_cluster_without_what_is_asked_for_is_refused() -> None:
@@ -179,7 +179,7 @@ def test_a_group_is_played_as_everything_is(tmp_path: Path) -> None:
     assert (account.finished, account.rounds_done, account.failure) == (True, 2, None)
     (last,), seconds, pretraining = told[-1]
     assert pretraining is None
-    assert last.records == account.records[-2:]  # the last but one was judged
+    assert last.records == account.records[-2:]  # the last but one was evaluated
     assert "training" in seconds
     settings = tiny_settings(rounds=[2, 0, 0])
     run = Laboratory(settings, tiny_data()).new_run(settings)
@@ -206,10 +206,11 @@ def test_a_group_whose_runs_another_worker_still_plays_is_refused(tmp_path: Path
 
 
 def test_a_group_whose_workers_keep_dying_is_named() -> None:
-    for deaths in (1, 2):
-        cluster._check_deaths("group 1", deaths, cluster.Died("killed"))
+    for deaths in (["lost"], ["lost", "killed"]):
+        news = cluster._played_again("group 1", deaths)
+        assert news == f"the worker of group 1 died ({deaths[-1]}); it is played again"
     with pytest.raises(InputError, match=r"the worker of group 1 died 3 times \(killed\).*--resume"):
-        cluster._check_deaths("group 1", 3, cluster.Died("killed"))
+        cluster._played_again("group 1", ["lost", "lost", "killed"])
 
 
 def test_news_are_said_once(capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 from fedteddi import InputError, compare, read_study
 from fedteddi.experiment import Progress
 from fedteddi.results.runs import Study
-from fedteddi.simulation.parallel.cluster import connected
+from fedteddi.simulation.parallel.cluster import OTHER_NODES, connected
 from fedteddi.studies.play import reproduce
 from fedteddi.studies.study import load_study
 from small_world import tiny_data, tiny_settings
@@ -176,10 +176,10 @@ class SlowToRead:
     def __reduce__(self):
         return read, ()
 
-def play(shared, group, tell):
+def play(shared, group, report):
     return "it was not cancelled before"
 
-def look(told, news):
+def look(reported, news):
     give_up = time.monotonic() + 60
     while not READING.exists() and time.monotonic() < give_up:
         time.sleep(0.05)
@@ -256,3 +256,112 @@ def test_a_study_on_a_cluster_is_the_study_here(tmp_path: Path) -> None:
         )
         assert len(here) >= 2
         assert there == here
+
+
+# Two nodes on loopback, a slot each. Every line it reads kills the second one, or starts it again.
+TWO_NODES = """
+import sys
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"include_dashboard": False})
+second = cluster.add_node()
+try:
+    print(cluster.address, flush=True)
+    for _ in sys.stdin:
+        if second is not None:
+            cluster.remove_node(second, allow_graceful=False)
+            second = None
+        else:
+            second = cluster.add_node()
+        print("done", flush=True)
+finally:
+    cluster.shutdown()
+"""
+
+# Played on the embedded data; the pause of SLOW keeps its runs going while a node is killed.
+OWN_STUDY = """
+title = "Two rules"
+experiment = "fashion"
+changes = { rounds = [0, 40], training = { pretrain_epochs = 0, local_steps = 1 } }
+ours = "Slow"
+schedulers = ["mine.py:Slow", "random"]
+seeds = [0, 1]
+deadlines_s = [1.0]
+targets = { balanced = [0.1], global = [0.1] }
+
+[[claims]]
+kind = "fewest rounds"
+whom = "the other"
+"""
+
+
+@pytest.fixture
+def two_nodes(tmp_path: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A cluster's address, and what kills its second node, or starts it again."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", TWO_NODES],
+        env=os.environ | {OTHER_NODES: "0", "RAY_USAGE_STATS_ENABLED": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=(tmp_path / "nodes").open("w"),
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    sent, said = process.stdin, process.stdout
+
+    def switch() -> None:
+        sent.write("\n")
+        sent.flush()
+        assert said.readline() == "done\n", (tmp_path / "nodes").read_text()
+
+    try:
+        yield said.readline().strip(), switch
+    finally:
+        process.communicate(timeout=60)  # the end of what it reads ends it
+
+
+def fedteddi(*words: str, pause_s: float = 0.0) -> subprocess.Popen[str]:
+    more = {"OMP_NUM_THREADS": "1", "FEDTEDDI_TEST_PAUSE_S": str(pause_s), OTHER_NODES: "0"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "fedteddi", *words],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | more,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def rounds_in(folder: Path) -> dict[Path, bytes]:
+    return {file.relative_to(folder): file.read_bytes() for file in folder.rglob("rounds.jsonl")}
+
+
+def test_a_node_that_is_killed_changes_no_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_nodes: tuple[str, Callable[[], None]]
+) -> None:
+    """Each of two groups is on a node of its own; the second is killed when both have played some rounds."""
+    address, switch = two_nodes
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(SLOW)
+    Path("own.toml").write_text(OWN_STUDY)
+    quick = ("--set", "training.pretrain_epochs=0", "--set", "training.local_steps=1", "--rounds", "40")
+    for words in (
+        ("compare", "--scheduler", "mine.py:Slow", "--seeds", "2", *quick),
+        ("reproduce", "own.toml", "--device", "cpu", "--scheduler", "mine.py:Slow"),
+    ):
+        here = fedteddi(*words, "--out", f"{words[0]}-here")
+        said = here.communicate(timeout=120)[0]
+        assert here.returncode == 0, said
+        there = fedteddi(*words, "--out", f"{words[0]}-there", "--ray", address, pause_s=0.2)
+        give_up = time.monotonic() + 90
+        out = Path(f"{words[0]}-there")
+        while [rounds.count(b"\n") > 3 for rounds in rounds_in(out).values()] != [True, True]:
+            assert time.monotonic() < give_up
+            assert there.poll() is None, there.communicate()[0]
+            time.sleep(0.1)
+        switch()
+        said = " ".join(there.communicate(timeout=120)[0].split())
+        assert there.returncode == 0, said
+        assert "it is played again" in said
+        assert rounds_in(out) == rounds_in(Path(f"{words[0]}-here"))
+        switch()

@@ -10,10 +10,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fedteddi.errors import InputError, shown
-from fedteddi.simulation.parallel.worker import Board, Home, Play, Refused, in_worker, worker_environment
+from fedteddi.simulation.parallel.worker import Board, Home, Play, in_worker, worker_environment
 
 LOCAL = "local"
 RETRIES = 2  # of a group whose worker died
@@ -21,9 +22,10 @@ POLL_S = 1.0
 CANCEL_S = 10.0  # how long workers may take to stop by themselves
 CANCELLED_IN_BACKGROUND = "'Handlers' object is not callable"  # raised by Ray itself; `_answer` says when
 
-Look = Callable[
-    [dict[int, Any], list[str]], None
-]  # what every group told last, and what the user should know
+OTHER_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # Ray's name for it; it means the same on Linux
+LOOPBACK = ("127.0.0.1", "::1")
+
+Look = Callable[[dict[int, Any], list[str]], None]  # groups' last reports, and what the user should know
 
 
 def check_address(address: str) -> None:
@@ -47,24 +49,23 @@ def connected(address: str, device: str) -> "Iterator[Cluster]":
         raise InputError(
             f"device={device!r}: with --ray choose cpu, cuda or auto; Ray gives every group its GPU"
         )
-    ray = _ray()
+    ray = _ray(address)
     if ray.is_initialized():
         yield Cluster(ray, device)
         return
     _check_listening(address)
-    with _on_loopback(ray) if address == LOCAL else contextlib.nullcontext():
-        try:
-            ray.init(
-                address,
-                runtime_env={"env_vars": worker_environment()},
-                log_to_driver=False,
-                logging_level="error",
-                **({"include_dashboard": False} if address == LOCAL else {}),
-            )
-        except (OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
-            raise InputError(
-                f"Ray at {address} cannot be used ({_first_line(error)}): {_remedy(address)}"
-            ) from None
+    try:
+        ray.init(
+            address,
+            runtime_env={"env_vars": worker_environment()},
+            log_to_driver=False,
+            logging_level="error",
+            **({"include_dashboard": False} if address == LOCAL else {}),
+        )
+    except (OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
+        raise InputError(
+            f"Ray at {address} cannot be used ({_first_line(error)}): {_remedy(address)}"
+        ) from None
     try:
         yield Cluster(ray, device)
     finally:
@@ -72,7 +73,7 @@ def connected(address: str, device: str) -> "Iterator[Cluster]":
 
 
 class Cluster:
-    """A Ray cluster as a comparison sees it: so many places, each a GPU or a core."""
+    """A Ray cluster as a comparison sees it: so many slots, each a GPU or a core."""
 
     def __init__(self, ray: Any, device: str) -> None:
         self._ray = ray
@@ -81,8 +82,8 @@ class Cluster:
         if device == "cuda" and not gpus:
             raise InputError("the Ray cluster has no GPU: use --device cpu, or add a node with one")
         self.device = "cuda" if gpus and device != "cpu" else "cpu"
-        self.places = gpus if self.device == "cuda" else cores
-        if not self.places:
+        self.slots = gpus if self.device == "cuda" else cores
+        if not self.slots:
             raise InputError("the Ray cluster has no CPU cores to give: start a node with some (--num-cpus)")
         self._asks = {"num_gpus": 1, "num_cpus": 0} if self.device == "cuda" else {"num_cpus": 1}
 
@@ -92,46 +93,36 @@ class Cluster:
         shared: Any,
         groups: dict[str, Any],  # what is played, by the name it has in messages
         look: Look,
-        stop_at: float | None = None,  # of time.time(): groups that have no place by then are not begun
+        stop_at: float | None = None,  # of time.time(): groups that wait for a slot then are not begun
     ) -> list[Any]:
-        """Play every group on a place of its own; return their answers, None for those that were not begun.
+        """Play every group on a slot of its own; return their answers, None for those that were not begun.
 
         A group whose worker dies is played again, at most twice. Whatever ends this early ends the workers too.
         """
         ray, names = self._ray, list(groups)
-        # Said here too, for a Ray that was there before us.
-        with_code = {"runtime_env": {"env_vars": worker_environment()}}
-        remote = ray.remote(**self._asks, **with_code, max_retries=0, max_calls=1)(in_worker)
-        board = ray.remote(num_cpus=0, **with_code)(Board).remote()
-        kept, home = ray.put(shared), Home.of_this_process()
-
-        def begin(number: int) -> Any:
-            return remote.remote(play, home, number, kept, groups[names[number]], board)
-
+        # Restarted where its node dies: workers then report anew.
+        board = self._remote(Board, num_cpus=0, max_restarts=-1).remote()
+        worker = self._remote(in_worker, **self._asks, max_calls=1, max_retries=0)
+        begin = partial(worker.remote, play, Home.of_this_process(), ray.put(shared), board)
         answers: list[Any] = [None] * len(names)
-        deaths = [0] * len(names)
+        deaths: list[list[str]] = [[] for _ in names]  # their causes
         news: list[str] = []
-        told: dict[int, Any] = {}
-        pending = {begin(number): number for number in range(len(names))}
+        reported: dict[int, Any] = {}
+        pending = {begin(number, groups[name]): number for number, name in enumerate(names)}
         try:
             while pending:
-                done, _ = ray.wait(list(pending), timeout=POLL_S)
-                for reference in done:
+                for reference in ray.wait(list(pending), timeout=POLL_S)[0]:
                     number = pending.pop(reference)
-                    answer = self._answer(reference, names[number])
+                    answers[number] = answer = self._answer(reference, names[number])
+                    # Not by Ray's max_retries, which says nothing of it and knows no end where memory runs out.
                     if isinstance(answer, Died):
-                        deaths[number] += 1
-                        _check_deaths(names[number], deaths[number], answer)
-                        news.append(
-                            f"the worker of {names[number]} died ({answer.cause}); it is played again"
-                        )
-                        pending[begin(number)] = number
-                    else:
-                        answers[number] = answer
-                told |= self._read(board)
-                look({number: last for number, last in told.items() if last is not None}, news)
+                        deaths[number].append(answer.cause)
+                        news.append(_played_again(names[number], deaths[number]))
+                        pending[begin(number, groups[names[number]])] = number
+                reported |= self._read(board)
+                look({number: last for number, last in reported.items() if last is not None}, news)
                 if stop_at is not None and time.time() > stop_at:
-                    for reference in [r for r, number in pending.items() if number not in told]:
+                    for reference in [r for r, number in pending.items() if number not in reported]:
                         ray.cancel(reference)
         except BaseException:  # such as Ctrl-C
             self._cancel(list(pending))
@@ -140,43 +131,48 @@ class Cluster:
             ray.kill(board)
         return answers
 
+    def _remote(self, what: Any, **asks: Any) -> Any:
+        # The environment is given here too, for a Ray that was there before us.
+        return self._ray.remote(**asks, runtime_env={"env_vars": worker_environment()})(what)
+
     def _answer(self, reference: Any, name: str) -> Any:
         """Return what a group answered, None if it was cancelled in time; raise what it refused."""
         errors = self._ray.exceptions
-        try:
-            answer = self._ray.get(reference)
-        except errors.TaskCancelledError:
-            return None
-        except (
+        lost = (
             errors.WorkerCrashedError,
             errors.NodeDiedError,
             errors.OutOfMemoryError,
             errors.ObjectLostError,
-        ) as error:
+        )
+        try:
+            return self._ray.get(reference)
+        except errors.TaskCancelledError:
+            return None
+        except lost as error:
             return Died(_first_line(error))
         except errors.RuntimeEnvSetupError as error:
             raise InputError(f"Ray could not prepare a worker ({_first_line(error)})") from None
         except errors.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, InputError):
+                raise InputError(str(cause)) from None
             # Where Ctrl-C is ignored, as in a shell's background, Ray stumbles over cancelling a worker that still
             # reads what it was sent: it calls the handler of the signal, and there is none.
-            if isinstance(error.cause, TypeError) and str(error.cause) == CANCELLED_IN_BACKGROUND:
+            if isinstance(cause, TypeError) and str(cause) == CANCELLED_IN_BACKGROUND:
                 return None
-            if "failed to import" in str(error) or isinstance(error.cause, ImportError):
+            if "failed to import" in str(error) or isinstance(cause, ImportError):
                 raise InputError(
                     f"a worker of the Ray cluster could not import what {name} needs"
                     f" ({str(error).strip().splitlines()[-1]}): install the same fedteddi on every node"
                 ) from None
             raise
-        if isinstance(answer, Refused):
-            raise InputError(answer.sentence)
-        return answer
 
     def _read(self, board: Any) -> dict[int, Any]:
         try:
-            told: dict[int, Any] = self._ray.get(board.read.remote(), timeout=5 * POLL_S)
+            reported: dict[int, Any] = self._ray.get(board.read.remote(), timeout=5 * POLL_S)
         except self._ray.exceptions.RayError:  # it only shows how far things are
             return {}
-        return told
+        return reported
 
     def _cancel(self, references: list[Any]) -> None:
         """Stop workers as Ctrl-C would, so that they close their files; then the hard way."""
@@ -196,15 +192,26 @@ class Died:
     cause: str
 
 
-def _ray() -> Any:
-    """Import Ray, quietly, and without the usage reports it would send."""
+def _ray(address: str) -> Any:
+    """Import Ray, quietly, and without the usage reports it would send.
+
+    One that is to be started on this machine listens on 127.0.0.1 only: it has no authentication unless it is given
+    some. Ray reads the variable that says so when it is imported.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns of what it will do one day
+    if address == LOCAL:
+        os.environ.setdefault(OTHER_NODES, "0")
     try:
         import ray
         import ray.exceptions
     except ImportError as error:
         raise InputError(f"Ray is not installed ({error}): pip install 'fedteddi[ray]'") from None
+    if address == LOCAL and not ray.is_initialized() and ray.util.get_node_ip_address() not in LOOPBACK:
+        raise InputError(
+            "Ray was imported before and would listen on all interfaces, without authentication: set"
+            f" {OTHER_NODES}=0 before importing it, or start it yourself with ray.init()"
+        )
     return ray
 
 
@@ -221,28 +228,14 @@ def _check_listening(address: str) -> None:
         ) from None
 
 
-@contextlib.contextmanager
-def _on_loopback(ray: Any) -> Iterator[None]:
-    """Let a Ray that is started in here listen on 127.0.0.1 only.
-
-    It has no authentication, and on Linux it listens on all interfaces, whatever address it is given, unless
-    it believes that it cannot have other nodes.
-    """
-    constants = ray._private.ray_constants
-    before = constants.ENABLE_RAY_CLUSTER
-    constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        constants.ENABLE_RAY_CLUSTER = before
-
-
-def _check_deaths(name: str, deaths: int, last: Died) -> None:
-    if deaths > RETRIES:
+def _played_again(name: str, deaths: list[str]) -> str:
+    """Return the news that a group is played again; refuse to go on with one that dies time after time."""
+    if len(deaths) > RETRIES:
         raise InputError(
-            f"the worker of {name} died {deaths} times ({last.cause}): see whether its node has enough memory;"
+            f"the worker of {name} died {len(deaths)} times ({deaths[-1]}): see whether its node has enough memory;"
             " what was written is kept, repeat with --resume"
         )
+    return f"the worker of {name} died ({deaths[-1]}); it is played again"
 
 
 def _remedy(address: str) -> str:

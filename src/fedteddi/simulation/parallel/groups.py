@@ -1,12 +1,14 @@
-"""Runs in groups on a cluster: which form a group, what its worker plays and tells (docs/cluster.md)."""
+"""Runs in groups on a cluster: which form a group, what its worker plays and reports (docs/cluster.md)."""
 
-import itertools
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from fedteddi.errors import InputError
@@ -18,27 +20,23 @@ from fedteddi.results.runs import RunRecord
 from fedteddi.settings import Settings
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.parallel.cluster import POLL_S, Cluster
-from fedteddi.simulation.parallel.worker import Tell
+from fedteddi.simulation.parallel.worker import ToReport
 from fedteddi.simulation.pretrained import Pretraining
 from fedteddi.simulation.run import Run
 from fedteddi.simulation.session import Progress, Watch, play_together, writing_into
 
 
-def cut(seeds: Sequence[int], over: Sequence[bool], places: int) -> list[list[int]]:
-    """Cut runs into as many groups as there are places: of equal size, and seeds kept together as far as that goes.
+def cut(seeds: Sequence[int], over: Sequence[bool], slots: int) -> list[list[int]]:
+    """Cut runs into as many groups as there are slots: of equal size, and seeds kept together as far as that goes.
 
     `seeds` and `over` say of every run its seed and whether it has come to its end already; a group is a list of
     the runs' numbers. Runs that are over cost nothing, so they are dealt out after the others.
     """
     order = sorted(range(len(seeds)), key=lambda number: (seeds[number], number))
     open_, ended = ([n for n in order if over[n] is done] for done in (False, True))
-    number = max(1, min(places, len(open_)))
-    size, larger = divmod(len(open_), number)
-    starts = [place * size + min(place, larger) for place in range(number + 1)]
-    groups = [open_[start:end] for start, end in itertools.pairwise(starts)]
-    for place, run in enumerate(ended):
-        groups[place % number].append(run)
-    return groups
+    number = max(1, min(slots, len(open_)))
+    groups = [part.tolist() for part in np.array_split(np.array(open_, dtype=int), number)]
+    return [group + ended[index::number] for index, group in enumerate(groups)]
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Account:
-    """How far one run is, as its worker tells it."""
+    """How far one run is, as its worker reports it."""
 
     frame: int
     round: int
@@ -75,7 +73,8 @@ class Account:
         run.records, run.finished, run.failure = self.records, self.finished, self.failure
 
 
-Told = tuple[list[Account], dict[str, float], Pretraining | None]  # seconds by what they went into
+# What a group reports: its runs' accounts, seconds by what they went into, a pre-training that goes on.
+Reported = tuple[list[Account], dict[str, float], Pretraining | None]
 
 
 def play_in_groups(
@@ -87,48 +86,56 @@ def play_in_groups(
     stop_at: float | None,  # of time.monotonic()
     watch: Watch | None,
 ) -> None:
-    """Let a cluster's workers play the runs in groups, and take over what they tell and answer."""
+    """Let a cluster's workers play the runs in groups, and take over what they report and answer."""
     names = list(runs)
     kept = [_found(folder, name) for name in names]
     over = [found is not None and (found.finished or found.failure is not None) for found in kept]
-    numbers = cut([run.settings.seed for run in runs.values()], over, cluster.places)
+    numbers = cut([run.settings.seed for run in runs.values()], over, cluster.slots)
     groups = [{names[number]: runs[names[number]] for number in group} for group in numbers]
     own = None if folder is None else folder.resolve()
     until = None if stop_at is None else time.time() + stop_at - time.monotonic()
-    started_at = time.monotonic()
-
-    def look(told: dict[int, Told], news: list[str]) -> None:
-        spent: dict[str, float] = {}
-        pretraining: Pretraining | None = None
-        for number, (accounts, seconds, begun) in told.items():
-            pretraining = pretraining or begun
-            for run, account in zip(groups[number].values(), accounts, strict=True):
-                account.take_over(run)
-            for purpose, value in seconds.items():
-                spent[purpose] = spent.get(purpose, 0.0) + value
-        if watch is not None:
-            # All groups' shares, of the time that passes here.
-            passed, total = time.monotonic() - started_at, sum(spent.values())
-            spent = {purpose: passed * value / total for purpose, value in spent.items() if total}
-            state = Progress.of(list(runs.values()), spent, news, pretraining)
-            # Some groups may play while others still pre-train: then the rounds are what is told.
-            watch(replace(state, pretraining=None) if state.rounds_done else state)
-
-    asked = {
-        _title(number, groups): Group(
-            {name: run.settings for name, run in group.items()}, cluster.device, own, holder, until
-        )
-        for number, group in enumerate(groups)
-    }
+    asked = {}
+    for number, group in enumerate(groups):
+        each = {name: run.settings for name, run in group.items()}
+        asked[_title(number, groups)] = Group(each, cluster.device, own, holder, until)
+    look = partial(_show, groups, list(runs.values()), watch, time.monotonic())
     answers = cluster.spread(play_group, data, asked, look, until)
     for group, accounts in zip(groups, answers, strict=True):
         if accounts is not None:
-            for run, account in zip(group.values(), accounts, strict=True):
-                account.take_over(run)
+            _take_over(group, accounts)
             continue
         for name, run in group.items():  # not begun in time; what there was is still there
             if (found := _found(folder, name)) is not None:
                 run.records, run.finished, run.failure = list(found.records), found.finished, found.failure
+
+
+def _take_over(group: Mapping[str, Run], accounts: list[Account]) -> None:
+    for run, account in zip(group.values(), accounts, strict=True):
+        account.take_over(run)
+
+
+def _show(
+    groups: list[dict[str, Run]],
+    runs: list[Run],
+    watch: Watch | None,
+    started_at: float,
+    reported: dict[int, Reported],
+    news: list[str],
+) -> None:
+    """Bring the runs of this process to what groups reported last, and show how far they are."""
+    spent: Counter[str] = Counter()
+    for number, (accounts, seconds, _) in reported.items():
+        _take_over(groups[number], accounts)
+        spent.update(seconds)
+    if watch is None:
+        return
+    # All groups' shares, of the time that passes here.
+    passed, total = time.monotonic() - started_at, spent.total()
+    shares = {purpose: passed * value / total for purpose, value in spent.items() if total}
+    state = Progress.of(runs, shares, news)
+    # Some groups may play while others still pre-train: then the rounds are what is shown.
+    begun = None if state.rounds_done else next((p for *_, p in reported.values() if p is not None), None)
+    watch(replace(state, pretraining=begun))
 
 
 def _title(number: int, groups: list[dict[str, Run]]) -> str:
@@ -147,21 +154,21 @@ def _found(folder: Path | None, name: str) -> RunRecord | None:
         return None
 
 
-def play_group(data: Dataset, group: Group, tell: Tell) -> list[Account]:
+def play_group(data: Dataset, group: Group, report: ToReport) -> list[Account]:
     """Play runs in lock-step in a cluster's worker; return what became of each."""
     if group.device == "cpu":
         torch.set_num_threads(1)  # a core each; and rounding depends on it
     stop_at = None if group.stop_at is None else time.monotonic() + group.stop_at - time.time()
     laboratory = Laboratory(next(iter(group.each.values())), data, group.device)
     runs = {name: laboratory.new_run(settings) for name, settings in group.each.items()}
-    told_at = 0.0
+    reported_at = 0.0
 
-    def report(state: Progress) -> None:
-        nonlocal told_at
-        if time.monotonic() - told_at >= POLL_S or state.rounds_done == state.rounds_in_all:
-            told_at = time.monotonic()
+    def show(state: Progress) -> None:
+        nonlocal reported_at
+        if time.monotonic() - reported_at >= POLL_S or state.rounds_done == state.rounds_in_all:
+            reported_at = time.monotonic()
             accounts = [Account.of(run, _last_records(run)) for run in runs.values()]
-            tell((accounts, state.seconds, state.pretraining))
+            report((accounts, state.seconds, state.pretraining))
 
     with ExitStack() as locks:
         if group.folder is not None:
@@ -169,11 +176,11 @@ def play_group(data: Dataset, group: Group, tell: Tell) -> list[Account]:
             for name in runs:  # one that was given up but lives on must not write beside its successor
                 locks.enter_context(locked(group.folder / name))
         with writing_into(group.folder):
-            play_together(laboratory, runs, group.folder, stop_at, report)
+            play_together(laboratory, runs, group.folder, stop_at, show)
     return [Account.of(run, run.records) for run in runs.values()]
 
 
 def _last_records(run: Run) -> list[RoundRecord]:
-    """Return what tells how far a run is: its last round at which it was judged, and its last round."""
-    judged = [record for record in run.records[:-1] if record.is_evaluated]
-    return [*judged[-1:], *run.records[-1:]]
+    """Return what says how far a run is: its last evaluated round, and its last round."""
+    evaluated = [record for record in run.records[:-1] if record.is_evaluated]
+    return [*evaluated[-1:], *run.records[-1:]]

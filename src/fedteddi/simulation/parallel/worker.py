@@ -1,4 +1,4 @@
-"""What a worker of a Ray cluster is given and does: where it stands, with which code, what it tells and answers."""
+"""What a worker of a Ray cluster is given and does: where it stands, with which code, what it reports and answers."""
 
 import contextlib
 import hashlib
@@ -15,15 +15,10 @@ from fedteddi.errors import InputError
 
 HERE = Path(__file__).parents[2]
 
-Tell = Callable[[Any], None]
-Play = Callable[[Any, Any, Tell], Any]  # what is shared by all groups, one group, whom to tell how far it is
-
-
-@dataclass(frozen=True)
-class Refused:
-    """An `InputError` on its way back."""
-
-    sentence: str
+ToReport = Callable[[Any], None]
+Play = Callable[
+    [Any, Any, ToReport], Any
+]  # what is shared by all groups, one group, how it reports its progress
 
 
 @dataclass(frozen=True)
@@ -52,34 +47,30 @@ class Home:
 
 
 class Board:
-    """Where groups write how far they are. It lives in a process of its own, beside the workers."""
+    """Where groups report how far they are. It lives in a process of its own, beside the workers."""
 
     def __init__(self) -> None:
-        self._told: dict[int, Any] = {}
+        self._last: dict[int, Any] = {}
 
-    def tell(self, number: int, state: Any) -> None:
-        """Write down what a group tells, in place of what it told before."""
-        self._told[number] = state
+    def report(self, number: int, state: Any) -> None:
+        """Keep what a group reports, in place of what it reported before."""
+        self._last[number] = state
 
     def read(self) -> dict[int, Any]:
-        """Return what every group that has begun told last."""
-        return self._told
+        """Return the last report of every group that has begun."""
+        return self._last
 
 
-def in_worker(play: Play, home: Home, number: int, shared: Any, group: Any, board: Any) -> Any:
-    """Play one group here; return its answer, or what it refuses."""
-    tell = partial(_tell, board, number)
-    tell(None)  # begun
+def in_worker(play: Play, home: Home, shared: Any, board: Any, number: int, group: Any) -> Any:
+    """Play one group here and return its answer; what is refused says on which node."""
+    report = partial(board.report.remote, number)
+    report(None)  # begun
     try:
         home.enter()
-        return play(shared, group, tell)
+        return play(shared, group, report)
     except InputError as error:
         where = "" if platform.node() == home.host else f" (on the node {platform.node()})"
-        return Refused(f"{error}{where}")
-
-
-def _tell(board: Any, number: int, state: Any) -> None:
-    board.tell.remote(number, state)
+        raise InputError(f"{error}{where}") from None
 
 
 @cache
