@@ -2,8 +2,8 @@
 
     python benchmarks/reading.py [--write docs/results/reading.md]
 
-It trains nothing. The runs were made on a GPU, the first stopped at round 2500, of which 2000 are kept; their summaries are
-in docs/results/reading (CIFAR-10) and docs/results/reading-cifar100:
+It trains nothing. The runs were made on a GPU, the first stopped at round 2500, of which 2000 are kept; their
+summaries are in docs/results/reading-cifar10 and docs/results/reading-cifar100:
 
     fedteddi compare cifar10 --scheduler random --seeds 2 --deadline 1.2 --rounds 4000 --device cuda
     fedteddi compare cifar10 --scheduler fedteddi --scheduler "fedteddi[sigma=literal]" --seeds 2 --deadline 0.8 \
@@ -31,7 +31,7 @@ from fedteddi.wireless.environment import Environment
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 FRAME, PHASES = 1, 4
 UNTRAINED = ("random", "best-channel")
-LEVELS = {"reading": (0.70, 0.75), "reading-cifar100": (0.45, 0.50)}  # the second is the paper's
+LEVELS = {"reading-cifar10": (0.70, 0.75), "reading-cifar100": (0.45, 0.50)}  # the second is the paper's
 
 
 def scheduled(run: RunRecord) -> np.ndarray:
@@ -96,7 +96,7 @@ def rounds_to_levels(name: str) -> pd.DataFrame:
 
 def clients_by_phase() -> tuple[pd.DataFrame, list[str]]:
     """Return changed and unchanged clients a round, and what figure 4's statements come to for each reading."""
-    study = read_summaries(RESULTS / "reading").study
+    study = read_summaries(RESULTS / "reading-cifar10").study
     readings = [rule for rule in study.schedulers if rule not in UNTRAINED]
     rows, more, fewest = [], Counter[tuple[str, str]](), dict.fromkeys(readings, np.inf)
     places = [(run.settings.radio.deadline_s, run) for run in study.runs if run.scheduler == readings[0]]
@@ -139,19 +139,19 @@ def page() -> str:
     return f"""# K and the reading of σ
 
 On development seeds 0 and 1, **K is 2,000 on CIFAR-10 and 1,000 a frame on CIFAR-100**, and figure 4 speaks for
-**`sigma = literal`**. The criteria were fixed before ([paper.md](../paper.md#the-papers-setting)); how they are counted here, by
-run and quarter of a frame, was chosen with the runs in view. Made by `python benchmarks/reading.py --write
+**`sigma = literal`**. The criteria were fixed before ([paper.md](../paper.md#the-papers-setting)); how they are counted
+here, by run and quarter of a frame, was chosen with the runs in view. Made by `python benchmarks/reading.py --write
 docs/results/reading.md`; the commands that made its runs are in the script.
 
 ## K
 
-Wanted is the smallest K at which Random reaches the paper's level on both seeds: 75 % balanced at 1.2 s, of 1,000, 2,000
-and 4,000 rounds.
+Wanted is the smallest K at which Random reaches the paper's level on both seeds: 75 % balanced at 1.2 s, of 1,000,
+2,000 and 4,000 rounds.
 
 {cifar10}
 
-On CIFAR-100, 50 % balanced in frame 2, of 500 and 1,000 rounds a frame. It is not reached with 500, so K is 1,000 whether
-or not it is reached then, as far as GPU time allows.
+On CIFAR-100, 50 % balanced in frame 2, of 500 and 1,000 rounds a frame. It is not reached with 500, so K is 1,000
+whether or not it is reached then, as far as GPU time allows.
 
 {cifar100}
 

@@ -1,16 +1,18 @@
 """The benchmarks run, agree with their baselines, and print what the documents quote."""
 
 import re
+import runpy
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedteddi import Settings
 from fedteddi.studies.summaries import Summaries, Summarised
-from fedteddi.studies.summary_files import write_summaries
+from fedteddi.studies.summary_files import read_summaries, write_summaries
 from made_study import made_frames, made_run
 
 ROOT = Path(__file__).parents[1]
@@ -233,3 +235,16 @@ def test_rules_that_begin_with_another_model_are_not_set_beside_the_bound(tmp_pa
     made = tuple(Summarised(one, {"device": "rules"}, 1.0) for one in runs)
     write_summaries(Summaries("cifar100", made), tmp_path / "rules")
     assert "another pre-trained model" in refused("benchmarks/bound.py", *words)
+
+
+def test_rounds_without_training_are_those_of_the_run() -> None:
+    """Random's clients follow from the seed: deciding its rounds again gives what the run on the GPU recorded."""
+    script = runpy.run_path(str(ROOT / "benchmarks" / "reading.py"))
+    for one in read_summaries(ROOT / "docs" / "results" / "reading-cifar10").study.of("random"):
+        np.testing.assert_array_equal(script["scheduled_untrained"]("random", one), script["scheduled"](one))
+
+
+def test_the_page_about_the_reading_is_made_again(tmp_path: Path) -> None:
+    run("benchmarks/reading.py", "--write", str(tmp_path / "page.md"))
+    committed = (ROOT / "docs" / "results" / "reading.md").read_text(encoding="utf-8")
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == committed

@@ -29,7 +29,10 @@ ROOT = Path(__file__).parents[2]
 CIFAR10 = load_study("cifar10")
 SUMMARISED = {file.parent for file in (ROOT / "docs" / "results").glob("*/*.jsonl.gz")}
 # Summaries without a page of their own: precision.md and bound.md are made of them (test_benchmarks.py).
-ONLY_COMPARED = {ROOT / "docs" / "results" / name for name in ("precision-tf32", "bound-everyone")}
+ONLY_COMPARED = {
+    ROOT / "docs" / "results" / name
+    for name in ("precision-tf32", "bound-everyone", "reading-cifar10", "reading-cifar100")
+}
 COMMITTED = sorted(SUMMARISED - ONLY_COMPARED)
 
 # The study in very small: CIFAR's shapes, its layout, a model of one convolution.
