@@ -1,20 +1,22 @@
 """What a client measures besides training: gradient variance, loss, class gradients. Dropout is off throughout."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
+from torch.nn.grad import conv2d_weight
 
 from fedteddi.learning.flat import FlatModel, layers_with_parameters, only_common_layers, open_scores
-from fedteddi.learning.sample_norms import outer_squares, watching
+from fedteddi.learning.sample_norms import gram_squares, grams_cost_less, outer_squares, watching
 
 # Images whose per-sample gradients are held at once, for models with layers that have no shortcut.
 SAMPLES_AT_ONCE = 8
 IMAGES_AT_ONCE = 500
+VALUES_AT_ONCE = 2**18  # of per-sample gradients of one layer
 
 
 def gradient_variance(model: FlatModel, images: Tensor, labels: Tensor) -> tuple[float, float]:
@@ -96,13 +98,34 @@ def _linear(layer: nn.Linear, given: Tensor, back: Tensor, found: SquaredNorms) 
 
 
 def _conv(layer: nn.Conv2d, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
-    """Per-sample weight gradients of one layer: δ (out × positions) times the unfolded input."""
+    """Norms from products of positions where those are few (late layers), else from the samples' gradients."""
     assert not isinstance(layer.padding, str)  # _has_shortcut
-    columns = F.unfold(given, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # [b, in·k², L]
-    delta = back.flatten(2)  # [b, out, L]
-    found.add_samples(torch.bmm(delta, columns.transpose(1, 2)))
+    shape, how = layer.weight.shape, (layer.stride, layer.padding, layer.dilation)
+    if grams_cost_less(back[0, 0].numel(), shape[1:].numel(), len(layer.weight)):
+        columns = F.unfold(
+            given, layer.kernel_size, layer.dilation, layer.padding, layer.stride
+        )  # [b, in·k², L]
+        found.of_samples += float(gram_squares(columns.mT, back.flatten(2).mT).sum())
+        found.of_sum += _squared(conv2d_weight(given, shape, back, *how))  # type: ignore[no-untyped-call]
+    else:
+        total = torch.zeros(shape.numel())
+        for some, own in _slices(given, back, shape.numel()):
+            # One convolution with a group for each sample: its weights' gradient is all of theirs.
+            groups, alike = len(some), (len(some) * len(layer.weight), *shape[1:])
+            given_all, back_all = some.flatten(0, 1)[None], own.flatten(0, 1)[None]
+            flat = conv2d_weight(given_all, alike, back_all, *how, groups)  # type: ignore[no-untyped-call]
+            each = flat.view(groups, -1)
+            found.of_samples += _squared(each)
+            total += each.sum(dim=0)
+        found.of_sum += _squared(total)
     if layer.bias is not None:
-        found.add_samples(delta.sum(dim=2))
+        found.add_samples(back.sum(dim=(2, 3)))
+
+
+def _slices(given: Tensor, back: Tensor, values_each: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Give some samples at a time: gradients of so many values each are quickest while they fit a core's cache."""
+    some = max(1, VALUES_AT_ONCE // values_each)
+    yield from zip(torch.split(given, some), torch.split(back, some), strict=True)
 
 
 def _group_norm(layer: nn.GroupNorm, given: Tensor, back: Tensor, found: SquaredNorms) -> None:
