@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedteddi import InputError, simulate
-from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.cpu import SideBySide
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.engine import Candidate, Probe, TrainJob
 from fedteddi.learning.flat import FlatModel
@@ -28,7 +28,7 @@ def test_closed_outputs_are_a_smaller_head() -> None:
     kept = ~wide.of_outputs(~SEEN)
     assert int((~kept).sum()) == 2 * 10  # two rows of nine weights and a bias
     small.load(wide.weights[kept])
-    engines = OneByOne(wide, data), OneByOne(small, data)
+    engines = SideBySide(wide, data), SideBySide(small, data)
     start, samples = wide.weights.clone(), np.arange(64).reshape(4, 16)  # of classes 0 and 1
     given = {"samples": samples, "views": None, "learning_rate": 0.1, "momentum": 0.5}
     keys = draw_keys(np.random.default_rng(0), 4)
@@ -57,7 +57,7 @@ def test_closed_outputs_are_a_smaller_head() -> None:
 def test_a_model_is_tested_again_when_its_outputs_open() -> None:
     """The same weights at the end of one frame and the start of the next are two different models."""
     data = tiny_data()
-    engine = OneByOne(FlatModel(net(5)), data)
+    engine = SideBySide(FlatModel(net(5)), data)
     weights = engine.model.weights.clone()
     weights[-1] += 100.0  # all images are class 4's, once it has an output
     closed, opened = engine.class_accuracy([Candidate(weights, SEEN), Candidate(weights, np.ones(5, bool))])

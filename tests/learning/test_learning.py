@@ -10,15 +10,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedteddi import InputError
-from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.cpu import SideBySide
 from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.learning.dropout import KeyedDropout, set_key
-from fedteddi.learning.engine import NO_IMAGE, Candidate, Trained, TrainJob
-from fedteddi.learning.evaluation import class_accuracy
+from fedteddi.learning.engine import NO_IMAGE, Candidate, Probe, Trained, TrainJob
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
 from fedteddi.learning.pretraining import pretraining_job
-from fedteddi.learning.statistics import _has_shortcut, class_gradient, gradient_variance, mean_loss
+from fedteddi.learning.statistics import _has_shortcut, class_gradient, gradient_variance, loss_sum
 from fedteddi.settings import TrainingSettings
 from small_world import tiny_data, tiny_model
 
@@ -156,8 +155,12 @@ def job(model: FlatModel, **changes: object) -> TrainJob:
     return TrainJob(**(given | changes))  # type: ignore[arg-type]
 
 
+def accuracy(model: FlatModel, data: Dataset) -> np.ndarray:
+    return SideBySide(model, data).class_accuracy([Candidate(model.weights.clone())])[0]
+
+
 def train(jobs: list[TrainJob], model: FlatModel, data: Dataset) -> list[Trained]:
-    return OneByOne(model, data).train(jobs)
+    return SideBySide(model, data).train(jobs)
 
 
 def test_training_is_plain_sgd_with_momentum() -> None:
@@ -305,7 +308,7 @@ def test_statistics_leave_dropout_off() -> None:
     model.module.train()
     batch = data.training_batch(np.arange(8))
     assert gradient_variance(model, *batch) == gradient_variance(model, *batch)
-    assert mean_loss(model, *batch) == mean_loss(model, *batch)
+    assert loss_sum(model, *batch) == loss_sum(model, *batch)
 
 
 def test_accuracy_and_loss_by_hand() -> None:
@@ -320,12 +323,12 @@ def test_accuracy_and_loss_by_hand() -> None:
             return self.scores.expand(len(images), -1)
 
     data, model = tiny_data(), FlatModel(Stubborn())
-    assert class_accuracy(model, data).tolist() == [0, 1, 0, 0, 0]
+    assert accuracy(model, data).tolist() == [0, 1, 0, 0, 0]
     normaliser = np.log(np.exp(3) + 4)
     samples = np.array([0, 1, 60, 120])  # classes 0, 0, 1, 2
-    assert mean_loss(model, *data.training_batch(samples)) == pytest.approx(
-        (3 * normaliser + normaliser - 3) / 4, rel=1e-6
-    )
+    engine = SideBySide(model, data)
+    (loss,) = engine.losses([Probe(model.weights.clone(), samples)])
+    assert loss == pytest.approx((3 * normaliser + normaliser - 3) / 4, rel=1e-6)
 
 
 def test_pretraining_learns_and_repeats() -> None:
@@ -336,21 +339,21 @@ def test_pretraining_learns_and_repeats() -> None:
     ends = []
     for _ in range(2):
         model = FlatModel(make_model("small_world:tiny_model", data.image_shape, 5, 0))
-        before = class_accuracy(model, data).mean()
+        before = accuracy(model, data).mean()
         job = pretraining_job(model.weights.clone(), np.arange(300), settings, seed=0)
         (trained,) = train([job], model, data)
-        assert class_accuracy(model, data).mean() > before + 0.3
+        assert accuracy(model, data).mean() > before + 0.3
         ends.append(trained.weights)
     assert torch.equal(*ends)
 
 
 def test_a_model_that_many_runs_share_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     data = tiny_data()
-    engine = OneByOne(FlatModel(make_model("small_world:tiny_model", data.image_shape, 5, 0)), data)
+    engine = SideBySide(FlatModel(make_model("small_world:tiny_model", data.image_shape, 5, 0)), data)
     first, second = engine.model.weights.clone(), engine.model.weights * 3
     expected = engine.class_accuracy([Candidate(first), Candidate(second)])
     calls: list[int] = []
-    monkeypatch.setattr("fedteddi.learning.cpu.class_accuracy", lambda *_: calls.append(1))
+    monkeypatch.setattr("fedteddi.learning.cpu.classified", lambda *_: calls.append(1))
     again = [Candidate(weights) for weights in (second, first, second)]
     np.testing.assert_array_equal(engine.class_accuracy(again), expected[[1, 0, 1]])
     assert not calls

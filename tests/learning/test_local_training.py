@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedteddi import InputError, compare, simulate
-from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.cpu import SideBySide
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.engine import TrainJob
 from fedteddi.learning.flat import FlatModel
@@ -56,9 +56,9 @@ def test_fedprox_descends_its_own_loss() -> None:
                 v.mul_(0.5).add_(g)
                 p.sub_(0.2 * v)
     expected = torch.cat([p.detach().flatten() for p in parameters])
-    (found,) = OneByOne(model, data).train([job])
+    (found,) = SideBySide(model, data).train([job])
     torch.testing.assert_close(found.weights, expected, rtol=1e-5, atol=1e-6)
-    (without,) = OneByOne(model, data).train([job_of(model, None)])
+    (without,) = SideBySide(model, data).train([job_of(model, None)])
     assert (found.weights - without.weights).abs().max() > 0.01
     assert found.update_norm < without.update_norm  # it is held near the start
 
@@ -68,7 +68,7 @@ def test_the_two_engines_agree_and_rules_may_differ_within_a_list() -> None:
     rules = [None, FedProx(mu=3.0), FedProx(mu=0.5), None, FedProx(mu=3.0)]
     jobs = [job_of(model, rule, seed) for seed, rule in enumerate(rules)]
     many = Stacked(model, data, "cpu", compiled=False).train(jobs)
-    for mine, theirs in zip(many, OneByOne(model, data).train(jobs), strict=True):
+    for mine, theirs in zip(many, SideBySide(model, data).train(jobs), strict=True):
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-4, atol=1e-5)
 
 
@@ -80,7 +80,7 @@ def test_frozen_weights_stay_whatever_a_rule_says() -> None:
     data, module = tiny_data(), net()
     module[1].weight.requires_grad_(False)
     model = FlatModel(module)
-    for engine in (OneByOne(model, data), Stacked(model, data, "cpu", compiled=False)):
+    for engine in (SideBySide(model, data), Stacked(model, data, "cpu", compiled=False)):
         job = job_of(model, Everywhere())
         (found,) = engine.train([job])
         assert torch.equal(found.weights[: 6 * 64], job.weights[: 6 * 64])

@@ -46,6 +46,13 @@ Changes = Annotated[
     typer.Option("--set", help="Another setting, such as radio.deadline_s=1.2.", metavar="KEY=VALUE"),
 ]
 
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Clients trained at a time on a CPU; default one for each core. It changes no result."
+    ),
+]
+
 Svg = Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")]
 
 RAY = "--ray"
@@ -99,6 +106,7 @@ def run(
     resume: Resume = False,
     allow_changed: AllowChanged = False,
     time_limit: TimeLimit = None,
+    threads: Threads = None,
     changes: Changes = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -123,6 +131,7 @@ def run(
             time_limit_s=seconds_left(time_limit),
             watch=watch,
             data_dir=data_dir,
+            threads=threads,
         )
         record = simulate(settings, run=how)
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
@@ -147,6 +156,7 @@ def compare(
     resume: Resume = False,
     allow_changed: AllowChanged = False,
     time_limit: TimeLimit = None,
+    threads: Threads = None,
     changes: Changes = None,
     data_dir: DataDir = None,
     ray: Ray = None,
@@ -178,6 +188,7 @@ def compare(
             time_limit_s=seconds_left(time_limit),
             watch=watch,
             data_dir=data_dir,
+            threads=threads,
             ray=ray,
         )
         study = compare_runs(

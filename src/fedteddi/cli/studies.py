@@ -13,6 +13,7 @@ from fedteddi.cli.experiments import (
     Ray,
     RayCommand,
     Resume,
+    Threads,
     TimeLimit,
     parse_seeds,
     seconds_left,
@@ -85,6 +86,7 @@ def reproduce(
     out_folder: Out = None,
     resume: Resume = False,
     time_limit: TimeLimit = None,
+    threads: Threads = None,
     ray: Ray = None,
     quick: Quick = False,
     changes: Changes = None,
@@ -109,7 +111,7 @@ def reproduce(
     given: dict[str, Any] = {"schedulers": scheduler or [], "deadlines_s": deadline or [], "skip": skip or []}
     given |= {"factors": factor or [], "levels": level or [], "changes": changes or []}
     given["seeds"] = None if seeds is None else parse_seeds(seeds, plan.seeds[0])
-    given |= {"device": device, "data_dir": data_dir, "resume": resume, "ray": ray}
+    given |= {"device": device, "data_dir": data_dir, "resume": resume, "ray": ray, "threads": threads}
     given["time_limit_s"] = seconds_left(time_limit)
     _play(plan, out_folder or _runs(plan), given, svg=svg, csv=csv)
 

@@ -120,7 +120,7 @@ class Device:
                     f" training.batch_size={training.batch_size}: use smaller batches"
                 )
         model = FlatModel(make_model(training.model, data.image_shape, data.num_classes, settings.seed))
-        self.engine = Timed(make_engine(model, data, device, training.precision))
+        self.engine = Timed(make_engine(model, data, device, training.precision, threads=None))
         self.runtime = InProcess(self.engine, data, everyone=False)
         # On a fleet everyone trains before it reports, as in the paper.
         world = SeedWorld(settings.seed, data)

@@ -1,63 +1,216 @@
-"""The engine for a CPU: jobs and probes one after another on all cores, which there beats batching them."""
+"""The engine for a CPU: every job and probe on one thread, as many side by side as there are threads.
 
-from collections.abc import Sequence
+So no bit depends on the number of threads, and a busy neighbour holds up one job, not every operation of all of them.
+"""
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.engine import Candidate, OnStep, Probe, Trained, TrainJob
-from fedteddi.learning.evaluation import class_accuracy
+from fedteddi.learning.evaluation import classified, pieces, share_right
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.statistics import class_gradient, gradient_variance, mean_loss
-from fedteddi.learning.training import train_one
+from fedteddi.learning.statistics import class_gradient, gradient_variance, loss_sum
+from fedteddi.learning.training import draws_by_itself, seeded, train_one
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+POLL_S = 0.1  # how often `on_step` is called while jobs run side by side
+MOST_THREADS = 16  # beyond them Python, of which only one thread runs at a time, is what is waited for
 
 
-class OneByOne:
-    """Trains and measures models of one shape on one data set."""
+def usable_threads() -> int:
+    """Return how many threads are worth starting here: one for each core that this process may use, up to a limit.
+
+    OMP_NUM_THREADS lowers it, as it does with PyTorch.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, MOST_THREADS, max(1, int(wanted)) if wanted.isdecimal() else MOST_THREADS)
+
+
+class SideBySide:
+    """Trains and measures models of one shape on one data set.
+
+    So many `threads` work at a time. None: jobs go one after another, each on as many threads as PyTorch is set to.
+    """
 
     name, together = "cpu", False
 
-    def __init__(self, model: FlatModel, data: Dataset) -> None:
+    def __init__(self, model: FlatModel, data: Dataset, threads: int | None = 1) -> None:
         self.model, self.data = model, data
+        self.threads, self.side_by_side = threads, threads or 1
+        self._draws: bool | None = (
+            None  # whether training draws from PyTorch's generator; None: not tried yet
+        )
         self._tested: list[tuple[Candidate, np.ndarray]] = []  # lately: runs of a seed start from one model
+        self._pool: ThreadPoolExecutor | None = None
+        self._idle: SimpleQueue[FlatModel] = SimpleQueue()  # models that no thread works with now
 
     def place(self, weights: Tensor) -> Tensor:
         """Bring weights to the CPU."""
         return weights.cpu()
 
     def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
-        """Run the jobs."""
-        return [train_one(job, self.model, self.data, on_step) for job in jobs]
+        """Run the jobs; `on_step` is called by the thread that asks."""
+        if len(jobs) < 2 or self.side_by_side == 1 or self._train_draws(jobs[0]):
+
+            def alone(_: FlatModel, job: TrainJob) -> Trained:
+                with seeded(job):
+                    return train_one(job, self.model, self.data, on_step)
+
+            return self._in_turn(alone, jobs)
+        taken, stopped = [0] * len(jobs), threading.Event()
+
+        def work(model: FlatModel, index: int) -> Trained:
+            def count(step: int) -> None:
+                taken[index] = step
+                if stopped.is_set():
+                    raise InterruptedError("nobody waits for this job any more")
+
+            return train_one(jobs[index], model, self.data, count)
+
+        def watch(futures: list[Future[Trained]]) -> None:
+            while on_step is not None and wait(futures, POLL_S).not_done:
+                on_step(min(taken))
+
+        try:
+            return self._each(work, range(len(jobs)), watch)
+        finally:
+            stopped.set()
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return the per-sample gradients' variance and the mean loss, for every probe."""
-        return [gradient_variance(self.model, *self._batch(probe)) for probe in probes]
+
+        def work(model: FlatModel, probe: Probe) -> tuple[float, float]:
+            return gradient_variance(model, *self._batch(model, probe))
+
+        if self.model.shortcuts is None:  # the first probe finds out, for all threads
+            return self._in_turn(work, probes[:1]) + (self._each(work, probes[1:]) if len(probes) > 1 else [])
+        return self._each(work, probes)
 
     def losses(self, probes: Sequence[Probe]) -> list[float]:
         """Return the mean loss of every probe."""
-        return [mean_loss(self.model, *self._batch(probe)) for probe in probes]
+        parts = [(index, part) for index, probe in enumerate(probes) for part in _in_pieces(probe)]
+
+        def work(model: FlatModel, part: tuple[int, Probe]) -> float:
+            return loss_sum(model, *self._batch(model, part[1]))
+
+        sums = np.zeros(len(probes))
+        for (index, _), found in zip(parts, self._each(work, parts), strict=True):
+            sums[index] += found
+        return [float(total) / len(probe.samples) for total, probe in zip(sums, probes, strict=True)]
 
     def gradients(self, probes: Sequence[Probe]) -> list[Tensor]:
         """Return the gradient of the mean loss of every probe, [P]."""
-        return [class_gradient(self.model, *self._batch(probe)) for probe in probes]
+
+        def work(model: FlatModel, probe: Probe) -> Tensor:
+            return class_gradient(model, *self._batch(model, probe))
+
+        return self._each(work, probes)
 
     def class_accuracy(self, models: Sequence[Candidate]) -> np.ndarray:
         """Return the per-class test accuracy of every model, [models, C]."""
         return np.stack([self._accuracy(model) for model in models])
 
-    def _accuracy(self, model: Candidate) -> np.ndarray:
+    def _accuracy(self, candidate: Candidate) -> np.ndarray:
         for known, accuracy in self._tested:  # weights are never changed in place
-            if known.weights is model.weights and _equal(known.outputs, model.outputs):
+            if known.weights is candidate.weights and _equal(known.outputs, candidate.outputs):
                 return accuracy
-        self.model.load(model.weights, model.outputs)
-        accuracy = class_accuracy(self.model, self.data)
-        self._tested = [*self._tested[-7:], (model, accuracy)]
-        return accuracy
 
-    def _batch(self, probe: Probe) -> tuple[Tensor, Tensor]:
-        self.model.load(probe.weights, probe.outputs)
+        def work(model: FlatModel, piece: slice) -> np.ndarray:
+            model.load(candidate.weights, candidate.outputs)
+            return classified(model, self.data, piece)
+
+        labels = self.data.test_labels.numpy()
+        guesses = np.concatenate(self._each(work, pieces(len(labels))))
+        right = np.bincount(labels, weights=guesses == labels, minlength=self.data.num_classes)
+        self._tested = [*self._tested[-7:], (candidate, share_right(right, labels))]
+        return self._tested[-1][1]
+
+    def _batch(self, model: FlatModel, probe: Probe) -> tuple[Tensor, Tensor]:
+        model.load(probe.weights, probe.outputs)
         return self.data.training_batch(probe.samples, probe.views)
+
+    def _train_draws(self, job: TrainJob) -> bool:
+        """Try out a job's first step, once: PyTorch's generator is one for all threads."""
+        if self._draws is None:
+            (self._draws,) = self._in_turn(lambda model, one: draws_by_itself(one, model, self.data), [job])
+        return self._draws
+
+    def _in_turn(self, work: Callable[[FlatModel, Item], Found], items: Sequence[Item]) -> list[Found]:
+        """Do the work on items in this thread."""
+        with _one_thread(self.threads is not None):
+            return [work(self.model, item) for item in items]
+
+    def _each(
+        self,
+        work: Callable[[FlatModel, Item], Found],
+        items: Sequence[Item],
+        watch: Callable[[list[Future[Found]]], None] = lambda _: None,
+    ) -> list[Found]:
+        """Do the work on items, as many at a time as there are threads, each with a model of its own."""
+        if self.side_by_side == 1 or len(items) == 1:
+            return self._in_turn(work, items)
+        pool = self._started()
+
+        def lent(item: Item) -> Found:
+            model = self._idle.get()
+            try:
+                model.shortcuts = self.model.shortcuts
+                return work(model, item)
+            finally:
+                self._idle.put(model)
+
+        with _one_thread():
+            futures = [pool.submit(lent, item) for item in items]
+            try:
+                watch(futures)
+                return [future.result() for future in futures]
+            finally:
+                for future in futures:
+                    future.cancel()
+
+    def _started(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            for _ in range(self.side_by_side):
+                self._idle.put(FlatModel(copy.deepcopy(self.model.module)))
+            self._pool = ThreadPoolExecutor(self.side_by_side, "fedteddi", torch.set_num_threads, (1,))
+        return self._pool
+
+
+@contextmanager
+def _one_thread(limited: bool = True) -> Iterator[None]:
+    """Keep PyTorch's operations to one thread meanwhile, if they are to be limited."""
+    before = torch.get_num_threads()
+    if not limited or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _in_pieces(probe: Probe) -> list[Probe]:
+    if len(found := pieces(len(probe.samples))) == 1:
+        return [probe]
+    views = probe.views
+    return [
+        replace(probe, samples=probe.samples[p], views=None if views is None else views[p]) for p in found
+    ]
 
 
 def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:

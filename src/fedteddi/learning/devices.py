@@ -5,22 +5,29 @@ import os
 import torch
 
 from fedteddi.errors import InputError
-from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.cpu import SideBySide
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.engine import Engine
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.gpu.engine import Stacked
 
 
-def make_engine(model: FlatModel, data: Dataset, device: str = "cpu", precision: str = "float32") -> Engine:
+def make_engine(
+    model: FlatModel,
+    data: Dataset,
+    device: str = "cpu",
+    precision: str = "float32",
+    threads: int | None = 1,
+) -> Engine:
     """Return the engine for `cpu`, `cuda` (or `cuda:1`), or `auto`: CUDA where there is one.
 
-    $FEDTEDDI_COMPILE=0 leaves the GPU's programs uncompiled: slower, but without a compiler.
+    A CPU works on `threads` jobs at a time (cpu.py). $FEDTEDDI_COMPILE=0 leaves the GPU's programs uncompiled: slower,
+    but without a compiler.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
-        return OneByOne(model, data)
+        return SideBySide(model, data, threads)
     kind, _, number = device.partition(":")
     if kind != "cuda" or (number and not number.isdecimal()):
         raise InputError(f"device={device!r}: choose cpu, cuda, cuda:1 (and so on) or auto")

@@ -1,4 +1,4 @@
-"""How good a model is: per-class test accuracy."""
+"""How good a model is: per-class test accuracy, a few images at a time."""
 
 import numpy as np
 import torch
@@ -9,20 +9,20 @@ from fedteddi.learning.flat import FlatModel
 IMAGES_AT_ONCE = 500
 
 
-def class_accuracy(model: FlatModel, data: Dataset) -> np.ndarray:
-    """Return the per-class test accuracy, [C]; NaN for a class without test images."""
+def pieces(images: int) -> list[slice]:
+    """Cut so many images into parts that go through a model at once."""
+    return [slice(start, start + IMAGES_AT_ONCE) for start in range(0, images, IMAGES_AT_ONCE)]
+
+
+def classified(model: FlatModel, data: Dataset, piece: slice) -> np.ndarray:
+    """Return the classes that a model tells of some test images, [n]."""
     model.module.eval()
-    guesses = []
     with torch.no_grad():
-        for part in torch.split(data.test_images, IMAGES_AT_ONCE):
-            guesses.append(model.scores(data.normalised(part)).argmax(dim=1))
-    labels = data.test_labels.numpy()
-    right = np.bincount(labels, weights=torch.cat(guesses).numpy() == labels, minlength=data.num_classes)
-    return share_right(right, labels)
+        return model.scores(data.normalised(data.test_images[piece])).argmax(dim=1).numpy()
 
 
 def share_right(right: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the per-class test accuracy from how many images were classified correctly, [..., C]."""
+    """Return the per-class test accuracy [..., C] from how many images were classified correctly; NaN without any."""
     tested = np.bincount(labels, minlength=right.shape[-1])
     with np.errstate(invalid="ignore"):
         return np.asarray(right / tested)

@@ -16,7 +16,7 @@ class Timed:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.model = engine, engine.model
-        self.name, self.together = engine.name, engine.together
+        self.name, self.together, self.side_by_side = engine.name, engine.together, engine.side_by_side
         self.seconds = {"training": 0.0, "estimates": 0.0, "evaluation": 0.0}
 
     def place(self, weights: Tensor) -> Tensor:

@@ -118,13 +118,13 @@ class RunFolder:
         scenario: dict[str, Any],
         device: str = "cpu",
         plugins: dict[str, str] | None = None,  # checksums of the user's own parts
+        threads: int = 1,
     ) -> None:
         """Begin a new run here."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "settings.toml", write_settings(settings).encode())
-        write_atomically(
-            self.path / "environment.json", json.dumps(environment(device, plugins), indent=2).encode()
-        )
+        made_on = environment(device, plugins, threads)
+        write_atomically(self.path / "environment.json", json.dumps(made_on, indent=2).encode())
         write_atomically(self.path / "scenario.json", json.dumps(scenario).encode())
         self._open("wb")
 
@@ -133,10 +133,10 @@ class RunFolder:
         file = self.path / "rounds.jsonl"
         return file.is_file() and file.stat().st_size > 0
 
-    def note_machine(self, device: str, plugins: dict[str, str] | None = None) -> None:
+    def note_machine(self, device: str, plugins: dict[str, str] | None = None, threads: int = 1) -> None:
         """Write down on what a run is continued, if it was started on something else."""
         file = self.path / "environment.json"
-        kept, now = json.loads(file.read_text(encoding="utf-8")), environment(device, plugins)
+        kept, now = json.loads(file.read_text(encoding="utf-8")), environment(device, plugins, threads)
         last = (kept.get("resumed") or [kept])[-1]
         if any(last.get(key) != now[key] for key in now if key != "command"):
             kept.setdefault("resumed", []).append(now)
@@ -239,7 +239,7 @@ def read_records(path: Path) -> list[RoundRecord]:
     return [RoundRecord.from_json(json.loads(line)) for line in lines[:-1]]
 
 
-def environment(device: str, plugins: dict[str, str] | None = None) -> dict[str, Any]:
+def environment(device: str, plugins: dict[str, str] | None = None, threads: int = 1) -> dict[str, Any]:
     """Return what the numbers depend on besides settings: versions, machine, revision, the user's own code."""
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
@@ -253,6 +253,7 @@ def environment(device: str, plugins: dict[str, str] | None = None) -> dict[str,
         "packages": versions,
         "system": platform.platform(),
         "cpus": os.cpu_count(),
+        "threads": threads,  # how many clients were trained at a time on a CPU; no bit depends on it
         "command": sys.argv,
         "git_revision": _git_revision(),
         "plugins": plugins or {},

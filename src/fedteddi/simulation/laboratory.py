@@ -33,13 +33,15 @@ class Laboratory:
         data: Dataset | None = None,
         device: str = "cpu",
         runtime: Exchange | None = None,
+        threads: int = 1,
     ) -> None:
         self.data = data or load_dataset(settings.dataset)
         self.data = self.data.with_test_images(settings.evaluation.test_images)
         self.model = FlatModel(
             make_model(settings.training.model, self.data.image_shape, self.data.num_classes, settings.seed)
         )
-        self.engine = Timed(make_engine(self.model, self.data, device, settings.training.precision))
+        precision = settings.training.precision
+        self.engine = Timed(make_engine(self.model, self.data, device, precision, threads))
         self.runtime: Exchange = runtime or InProcess(self.engine, self.data)
         self.pretrained = Pretrained(self.engine, self.data)
         self._worlds: dict[int, SeedWorld] = {}  # by seed

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedteddi.errors import InputError
+from fedteddi.learning.cpu import usable_threads
 from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.results.folder import RunFolder, check_out, locked
 from fedteddi.results.runs import RunRecord
@@ -34,6 +35,7 @@ class RunOptions:
     allow_changed: bool = False  # ... although the code of your own parts has changed since
     time_limit_s: float | None = None  # stop in time, resumable
     watch: Watch | None = None  # told how far the runs are
+    threads: int | None = None  # how many clients are trained at a time on a CPU; None: one for each core
     ray: str | None = None  # a Ray cluster's address, or "local" to start one on this machine
     runtime: Exchange | None = None  # the clients, if they are not simulated in this process
 
@@ -73,6 +75,8 @@ def _check(each: Mapping[str, Settings], how: RunOptions) -> None:
         raise InputError("there is nothing to run: name at least one scheduler, seed and deadline")
     if how.runtime is not None and (len(each) > 1 or how.ray is not None):
         raise InputError("runtime= plays one run in this process: use simulate, without ray=")
+    if how.threads is not None and how.threads < 1:
+        raise InputError(f"threads={how.threads}: give at least 1, or leave it out for one on each core")
     folder = how.folder
     if folder is not None:
         if folder.exists() and not folder.is_dir():
@@ -87,7 +91,8 @@ def _prepared(each: Mapping[str, Settings], how: RunOptions) -> tuple[Laboratory
     if how.data is not None:  # the record must not claim another
         each = {name: settings.changed(dataset=data.name) for name, settings in each.items()}
     # With a cluster, this process only finds out whether all is well.
-    laboratory = Laboratory(first, data, how.device if how.ray is None else "cpu", how.runtime)
+    device = how.device if how.ray is None else "cpu"
+    laboratory = Laboratory(first, data, device, how.runtime, how.threads or usable_threads())
     runs = {name: laboratory.new_run(settings) for name, settings in each.items()}
     if how.folder is not None and not how.allow_changed:
         for name, run in runs.items():

@@ -26,7 +26,9 @@ SETTINGS = {
     f"pretrain_{part}" for part in ("epochs", "learning_rate", "momentum", "weight_decay", "batch_size")
 }
 
-DRAWS = 2  # raised with every change of how pre-training draws: a cache of older models is not used
+VERSION = (
+    3  # raised with every change of how pre-training draws or rounds: a cache of older models is not used
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,9 @@ class Pretrained:
     def weights(self, runs: list[Run], tell: OnPretraining | None = None) -> list[Tensor]:
         """Return every run's first model: trained centrally on frame 0's classes if it asks for it.
 
-        One after the other: on a GPU a model would else depend, by rounding that training magnifies, on which others
-        are trained beside it, and parts of a study that are played apart would begin with different models.
+        As many side by side as the engine can without a bit of them changing: on a GPU a model would else depend, by
+        rounding that training magnifies, on which others are trained beside it, and parts of a study that are played
+        apart would begin with different models.
         `tell` hears of every step.
         """
         names = [self._name(run) if run.settings.training.pretrain_epochs else "" for run in runs]
@@ -67,29 +70,44 @@ class Pretrained:
             for name, run in zip(names, runs, strict=True)
             if name and name not in self._weights and not self._read(name)
         }
-        for name, run in missing.items():
-            self._weights[name] = self._trained(run, tell)
-            self._keep(name)
+        waiting, at_once = list(missing.items()), self.engine.side_by_side
+        for start in range(0, len(waiting), at_once):
+            some = dict(waiting[start : start + at_once])
+            for name, weights in zip(some, self._trained(list(some.values()), tell), strict=True):
+                self._weights[name] = weights
+                self._keep(name)
         return [
             self._weights[name] if name else run.state.weights for name, run in zip(names, runs, strict=True)
         ]
 
-    def _trained(self, run: Run, tell: OnPretraining | None) -> Tensor:
-        settings, seed = run.settings.training, run.settings.seed
-        outputs = run.clients.outputs(0)
-        job = pretraining_job(run.state.weights, self._samples(run), settings, seed, outputs)
-        steps = len(job.samples)
+    def _trained(self, runs: list[Run], tell: OnPretraining | None) -> list[Tensor]:
+        jobs = [
+            pretraining_job(
+                run.state.weights,
+                self._samples(run),
+                run.settings.training,
+                run.settings.seed,
+                run.clients.outputs(0),
+            )
+            for run in runs
+        ]
+        slowest = max(range(len(runs)), key=lambda index: len(jobs[index].samples))
+        settings, steps = runs[slowest].settings, len(jobs[slowest].samples)
 
         def on_step(step: int) -> None:
             if tell is not None:
-                tell(Pretraining(seed, step, steps, settings.pretrain_epochs))
+                tell(Pretraining(settings.seed, step, steps, settings.training.pretrain_epochs))
 
-        (trained,) = self.engine.train([job], on_step)
+        done = self.engine.train(jobs, on_step)
+        return [self._opened(run, trained.weights) for run, trained in zip(runs, done, strict=True)]
+
+    def _opened(self, run: Run, weights: Tensor) -> Tensor:
+        """Let outputs that are yet to come enter as they were made: weight decay has shrunk them meanwhile."""
+        outputs = run.clients.outputs(0)
         if outputs is None:
-            return trained.weights.clone()
-        # Outputs that are yet to come enter as they were made: weight decay has shrunk them meanwhile.
+            return weights.clone()
         closed = self.engine.place(self.engine.model.of_outputs(~outputs))
-        return torch.where(closed, run.state.weights, trained.weights)
+        return torch.where(closed, run.state.weights, weights)
 
     def _samples(self, run: Run) -> np.ndarray:
         """Return what a model is pre-trained on, each image once: all of frame 0's classes, or what clients hold."""
@@ -101,7 +119,7 @@ class Pretrained:
         """Return a checksum of all that a pre-trained model depends on."""
         training, samples = run.settings.training, self._samples(run)
         given = training.model_dump(include={"model", "augment", "head", *SETTINGS})
-        machine = [DRAWS, torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
+        machine = [VERSION, torch.__version__, *([] if self.engine.name == "cpu" else [self.engine.name])]
         key = hashlib.sha256(json.dumps([given, run.settings.seed, *machine]).encode())
         key.update(repr(self.engine.model.module).encode())
         if own := source(MODELS, training.model):  # the user's code may change under the same name

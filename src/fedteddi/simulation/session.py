@@ -87,7 +87,7 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
     if folder.checkpoint.exists():
         folder.check_scenario(scenario)
         load_checkpoint(run, folder)
-        folder.note_machine(laboratory.engine.name, run.plugins)
+        folder.note_machine(laboratory.engine.name, run.plugins, laboratory.engine.side_by_side)
         return
     if folder.has_rounds():  # somebody removed the weights: what was found must not be overwritten
         folder.check_scenario(scenario)
@@ -98,7 +98,7 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
             )
         run.records, run.finished = list(kept.records), True
         return
-    folder.start(run.settings, scenario, laboratory.engine.name, run.plugins)
+    folder.start(run.settings, scenario, laboratory.engine.name, run.plugins, laboratory.engine.side_by_side)
     run.folder = folder
     save_checkpoint(run)
 
@@ -120,8 +120,9 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
             break
         began = time.monotonic()
         fresh = [run for run in active if not run.records]
-        # A run's first step may pre-train: on a CPU one at a time, to stop in time.
-        laboratory.advance((fresh if laboratory.engine.together else fresh[:1]) or active, show)
+        # A run's first step may pre-train: on a CPU no more than run side by side, to stop in time.
+        engine = laboratory.engine
+        laboratory.advance((fresh if engine.together else fresh[: engine.side_by_side]) or active, show)
         if not fresh:  # pre-training says nothing about how long a round takes
             last_s.append(time.monotonic() - began)
         for run in active:

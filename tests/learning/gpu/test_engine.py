@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from fedteddi import InputError
 from fedteddi.learning.augmentation import draw_views
-from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.cpu import SideBySide
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.devices import make_engine
 from fedteddi.learning.dropout import KeyedDropout, draw_keys, keyed_bits
@@ -100,7 +100,7 @@ def test_what_fills_up_a_row_may_be_of_a_class_without_an_output() -> None:
     """Rows are filled up with image 0, whose class 0 is closed here: its infinite loss must not count."""
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
-    one, many = OneByOne(model, data), Stacked(model, data, "cpu", compiled=False)
+    one, many = SideBySide(model, data), Stacked(model, data, "cpu", compiled=False)
     assert int(data.train_labels[0]) == 0
     outputs = np.arange(5) != 0
     probes = [Probe(model.weights, np.arange(60, 64 + 20 * turn), outputs=outputs) for turn in range(3)]
@@ -127,7 +127,7 @@ def test_the_two_engines_agree(name: str, device: str) -> None:
     model = FlatModel(module_named(name, data))
     # A deep net on 1×1 features magnifies rounding from step to step: small steps keep it comparable.
     jobs = jobs_of(model, 5, rate=1e-4 if name == "resnet18-gn8" else 0.05)
-    one, many = OneByOne(model, data), Stacked(model, data, device, compiled=False)
+    one, many = SideBySide(model, data), Stacked(model, data, device, compiled=False)
     for mine, theirs in zip(many.train(jobs), one.train(jobs), strict=True):
         torch.testing.assert_close(mine.weights.cpu(), theirs.weights, rtol=1e-4, atol=1e-5)
         assert mine.mean_loss == pytest.approx(theirs.mean_loss, rel=1e-4)
@@ -193,7 +193,7 @@ def test_every_step_is_told(device: str) -> None:
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
     steps = len(jobs_of(model, 1)[0].samples)
-    for engine in (OneByOne(model, data), Stacked(model, data, device, compiled=False)):
+    for engine in (SideBySide(model, data), Stacked(model, data, device, compiled=False)):
         told: list[int] = []
         engine.train(jobs_of(model, 1), told.append)
         assert told == list(range(1, steps + 1))
@@ -420,8 +420,8 @@ def test_no_cuda_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         make_engine(model, data, "cuda:3")
     with pytest.raises(InputError, match="choose cpu, cuda"):
         make_engine(model, data, "gpu")
-    assert isinstance(make_engine(model, data, "auto"), OneByOne)
-    assert isinstance(make_engine(model, data), OneByOne)
+    assert isinstance(make_engine(model, data, "auto"), SideBySide)
+    assert isinstance(make_engine(model, data), SideBySide)
 
 
 def test_dropout_follows_its_key() -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fedteddi.learning import sample_norms
-from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.cpu import SideBySide
 from fedteddi.learning.engine import Probe
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.gpu.engine import Stacked
@@ -143,7 +143,7 @@ def test_by_layer_is_by_image_is_the_cpus(kind: str, device: str, monkeypatch: p
     alone, expected_losses = variance_by_image(each, params, engine.programs.trained, 7)
     torch.testing.assert_close(found, alone, **close)
     torch.testing.assert_close(losses, expected_losses)
-    for row, expected in zip(found.tolist(), OneByOne(model, data).gradient_variances(probes), strict=True):
+    for row, expected in zip(found.tolist(), SideBySide(model, data).gradient_variances(probes), strict=True):
         assert row == pytest.approx(expected[0], rel=10 * close["rtol"])
     monkeypatch.setattr(sample_norms, "BYTES_AT_ONCE", 20_000)
     torch.testing.assert_close(engine.programs.spread(params, question)[0], found, **close)
@@ -171,7 +171,7 @@ def test_bf16_keeps_two_digits() -> None:
     torch.testing.assert_close(
         found, variance_by_image(each, params, engine.programs.trained, 32)[0], rtol=5e-3, atol=0
     )
-    expected = [row[0] for row in OneByOne(model, data).gradient_variances(probes)]
+    expected = [row[0] for row in SideBySide(model, data).gradient_variances(probes)]
     np.testing.assert_allclose(found.numpy(), expected, rtol=0.03)
 
 

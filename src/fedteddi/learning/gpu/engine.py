@@ -40,7 +40,7 @@ Item = TypeVar("Item")
 class Stacked:
     """Trains and measures models of one shape on one data set, many at a time."""
 
-    together = True
+    together, side_by_side = True, 1
 
     def __init__(
         self, model: FlatModel, data: Dataset, device: str, precision: str = "float32", compiled: bool = True

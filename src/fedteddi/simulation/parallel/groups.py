@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from fedteddi.errors import InputError
 from fedteddi.learning.datasets.dataset import Dataset
@@ -156,8 +155,6 @@ def _found(folder: Path | None, name: str) -> RunRecord | None:
 
 def play_group(data: Dataset, group: Group, report: ToReport) -> list[Account]:
     """Play runs in lock-step in a cluster's worker; return what became of each."""
-    if group.device == "cpu":
-        torch.set_num_threads(1)  # a core each; and rounding depends on it
     stop_at = None if group.stop_at is None else time.monotonic() + group.stop_at - time.time()
     laboratory = Laboratory(next(iter(group.each.values())), data, group.device)
     runs = {name: laboratory.new_run(settings) for name, settings in group.each.items()}

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fedteddi.learning.cpu import OneByOne
+from fedteddi.learning.cpu import SideBySide
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.learning.engine import Probe, TrainJob
 from fedteddi.learning.flat import FlatModel
@@ -192,7 +192,7 @@ def engine() -> None:
         for number in range(3)
     ]
     gpu_engine.SMALLEST = 1
-    one, many = OneByOne(model, data), Stacked(model, data, "cpu", compiled=False)
+    one, many = SideBySide(model, data), Stacked(model, data, "cpu", compiled=False)
     assert many.programs.by_layer
     assert all(m.kernel is not None for m in many.programs.stacked.modules() if hasattr(m, "kernel"))
     for mine, theirs in zip(many.train(jobs), one.train(jobs), strict=True):
