@@ -1,10 +1,12 @@
 """Seconds a round takes on the CPU: the paper's CNN on CIFAR-shaped images, 30 clients, τ = 10, b = 32.
 
-    python benchmarks/round.py [--repeats 7]
+    python benchmarks/round.py [--repeats 7] [--neighbour]
 
 Timed in turn, so that whatever else the machine does hits all alike: a bare PyTorch loop over all clients (model,
-optimiser, nothing else), our trainer on the same client-steps, our round with everyone trained, and our round with only
-the scheduled trained. Then the peak memory of one round for 30, 300 and 3,000 clients, each in its own process.
+optimiser, nothing else; PyTorch's own threads), our trainer on the same client-steps, with PyTorch's own threads and
+with clients side by side on one thread each, our round with everyone trained, and our round with only the scheduled
+trained. --neighbour keeps one core busy beside all of it. Then the peak memory of one round for 30, 300 and 3,000
+clients, each in its own process.
 """
 
 import argparse
@@ -17,7 +19,9 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from fedteddi.learning.cpu import SideBySide, usable_threads
 from fedteddi.learning.datasets.dataset import Dataset
+from fedteddi.learning.engine import Engine
 from fedteddi.learning.models import make_model
 from fedteddi.protocol.messages import Request
 from fedteddi.settings import Settings, parse_settings
@@ -71,8 +75,13 @@ def bare_loop(run: Run, data: Dataset, number: int) -> None:
 def timed(repeats: int) -> dict[str, list[float]]:
     """Time the three, interleaved; "jobs" is our trainer alone on everyone's jobs, for the overhead."""
     data = images()
-    laboratory = Laboratory(settings(), data)
-    found: dict[str, list[float]] = {"bare": [], "jobs": [], "everyone": [], "scheduled": [], "steps": []}
+    laboratory = Laboratory(settings(), data, threads=usable_threads())
+    engines: dict[str, Engine] = {
+        "split": SideBySide(laboratory.model, data, None),
+        "jobs": laboratory.engine,
+    }
+    names = ("bare", "split", "jobs", "everyone", "scheduled", "steps")
+    found: dict[str, list[float]] = {name: [] for name in names}
     runs = {name: laboratory.new_run(settings()) for name in ("everyone", "scheduled")}
     runs["everyone"].clients.train_everyone = True
     for run in runs.values():
@@ -89,9 +98,10 @@ def timed(repeats: int) -> dict[str, list[float]]:
             clients=tuple(range(30)),
             learning_rate=0.01,
         )
-        start = time.perf_counter()
-        laboratory.engine.train([runs["everyone"].clients.job(asked, n) for n in asked.clients])
-        found["jobs"].append(time.perf_counter() - start)
+        for name, engine in engines.items():
+            start = time.perf_counter()
+            engine.train([runs["everyone"].clients.job(asked, n) for n in asked.clients])
+            found[name].append(time.perf_counter() - start)
         for name, run in runs.items():
             start = time.perf_counter()
             laboratory.advance([run])
@@ -109,6 +119,13 @@ def peak_mib(clients: int) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def _spin() -> None:
+    """Keep a core busy; ended from outside, after an hour at the latest."""
+    end = time.monotonic() + 3600
+    while time.monotonic() < end:
+        pass
+
+
 def main() -> None:
     """Print seconds, ratios and memory."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -116,18 +133,28 @@ def main() -> None:
     parser.add_argument(
         "--clients", type=int, nargs="*", default=[30, 300, 3000], help="sizes for the memory test"
     )
+    parser.add_argument("--neighbour", action="store_true", help="keep one core busy meanwhile")
     options = parser.parse_args()
+    neighbour = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True)
+    if options.neighbour:
+        neighbour.start()
     found = timed(options.repeats)
-    median = {name: statistics.median(values) for name, values in found.items()}
-    overhead = statistics.median(j / b for j, b in zip(found["jobs"], found["bare"], strict=True))
-    bare, everyone, some = (median[name] for name in ("bare", "everyone", "scheduled"))
-    print(f"bare loop over all 30 clients       {bare:7.2f} s")
+    if options.neighbour:
+        neighbour.kill()
     print(
-        f"our trainer on the same 300 steps   {median['jobs']:7.2f} s   {overhead - 1:+.1%} (paired, median)"
+        f"{usable_threads()} cores{', one of them busy' if options.neighbour else ''}; medians, ratios paired"
     )
-    print(f"a round, everyone trained           {everyone:7.2f} s   {everyone / bare:.2f} of bare")
-    print(f"a round, only the scheduled trained {some:7.2f} s   {some / bare:.2f} of bare")
-    print(f"client-steps trained then           {median['steps']:7.0f}     of 300")
+    lines = {
+        "bare": "bare loop over all 30 clients, PyTorch's threads",
+        "split": "our trainer on the same 300 steps, PyTorch's threads",
+        "jobs": "our trainer on them, clients side by side",
+        "everyone": "a round, everyone trained",
+        "scheduled": "a round, only the scheduled trained",
+    }
+    for name, text in lines.items():
+        ratio = statistics.median(one / bare for one, bare in zip(found[name], found["bare"], strict=True))
+        print(f"{text:54}{statistics.median(found[name]):7.2f} s   {ratio:.2f} of bare")
+    print(f"{'client-steps trained then':54}{statistics.median(found['steps']):7.0f}     of 300")
     for clients in options.clients:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             print(f"peak memory with {clients:5,} clients      {pool.apply(peak_mib, (clients,)):7.0f} MiB")
