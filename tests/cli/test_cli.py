@@ -194,16 +194,16 @@ def test_cite_prints_each_entry_once(cli: Cli) -> None:
 def test_check_passes_ours_and_names_what_a_rule_breaks(cli: Cli, tmp_path: Path) -> None:
     done = cli("check", "pure-drift", "--rounds", 10)
     assert done.code == 0
-    assert "keeps all 7 laws" in done.out
+    assert "keeps all 7 invariants on 10 random rounds." in done.out
     greedy = tmp_path / "greedy.py"
     greedy.write_text(EXAMPLE.read_text().replace("order[:count]", "order[: count + 1]"))
     done = cli("check", f"{greedy}:ShortestUploads", "--save", tmp_path / "broken.json")
     assert done.code == 1
-    assert "kept    answers every round" in done.out
+    assert "kept       answers every round" in done.out
     again = cli("schedule", tmp_path / "broken.json", "-s", f"{greedy}:ShortestUploads")
     assert again.code == 2
     assert "gave an impossible schedule" in again.err
-    assert "broken  keeps within the limits" in done.out
+    assert "broken     keeps within the limits" in done.out
     assert re.search(r"Hz are given away, but the band has|cannot meet the deadline", done.out)
 
 
@@ -224,7 +224,9 @@ def test_check_says_once_that_a_rule_fails(cli: Cli, tmp_path: Path, body: str, 
     done = cli("check", f"{file}:Mine")
     assert done.code == 1
     assert done.out.count(message) == 1
-    assert "mine breaks 1 of 7 laws" in done.out
+    assert done.out.count("not tried  ") == 6
+    assert "kept" not in done.out
+    assert "mine breaks 1 of 7 invariants on 40 random rounds; 6 not tried." in done.out
 
 
 def test_check_survives_a_rule_that_fails_now_and_then(cli: Cli, tmp_path: Path) -> None:
@@ -236,7 +238,7 @@ def test_check_survives_a_rule_that_fails_now_and_then(cli: Cli, tmp_path: Path)
     )
     done = cli("check", f"{file}:Mine")
     assert done.code == 1
-    assert "broken  answers every round" in done.out
+    assert "broken     answers every round" in done.out
     assert "raised RuntimeError: unlucky (mine.py, line 5)" in done.out
 
 
@@ -595,13 +597,20 @@ def test_check_tries_other_parts_too(
     cli: Cli, tmp_path: Path, kind: str, method: str, good: str, bad: str, law: str
 ) -> None:
     """The aggregation that takes the first upload breaks an invariant of its own: order matters to it."""
-    for name, answer in (("Good", good), ("Bad", bad)):
+    for name, answer in (("Good", good), ("Bad", bad), ("Raising", "1 / 0")):
         (tmp_path / f"{name}.py").write_text(f"class {name}:\n    def {method}:\n        return {answer}\n")
     done = cli("check", f"{tmp_path}/Good.py:Good", "--kind", kind)
-    assert f"kept    {law}" in done.out
+    assert f"kept       {law}" in done.out
     assert done.code == (1 if kind == "aggregation" else 0)
     done = cli("check", f"{tmp_path}/Bad.py:Bad", "--kind", kind)
-    assert f"broken  {law}" in done.out
+    assert f"broken     {law}" in done.out
+    assert done.code == 1
+    done = cli("check", f"{tmp_path}/Raising.py:Raising", "--kind", kind)
+    assert "raised ZeroDivisionError" in done.out
+    assert "kept" not in done.out
+    assert re.search(
+        r"not tried  .*:Raising breaks 1 of \d invariants; \d not tried.\n$", done.out, re.DOTALL
+    )
     assert done.code == 1
 
 

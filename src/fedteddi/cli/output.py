@@ -4,7 +4,7 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -23,6 +23,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Column, Table
 
 from fedteddi.heterogeneity.objective import ObjectiveTerms
+from fedteddi.laws import NotTried
 from fedteddi.protocol.round_json.answer import Answer
 from fedteddi.registry import first_line, option_defaults
 from fedteddi.scenario.plan import Plan
@@ -98,30 +99,32 @@ def print_bibtex(rules: Iterable[type[Scheduler]]) -> None:
 
 
 def print_laws(name: str, broken: list[Broken], rounds: int) -> None:
-    """Print which laws a rule keeps, and how it broke the others."""
-    by_law = {b.law: b for b in broken}
-    for law in LAWS:
-        if law in by_law:
-            view = by_law[law].view
-            out.print(f"[red]broken[/]  {law}")
-            out.print(f"        {escape(by_law[law].fault)}", soft_wrap=True)
-            out.print(f"        in a round of {view.num_clients} client(s) and {view.num_classes} class(es)")
-        else:
-            out.print(f"[green]kept[/]    {law}")
-    verdict = f"breaks {len(broken)} of {len(LAWS)} laws" if broken else f"keeps all {len(LAWS)} laws"
-    out.print(f"{escape(name)} {verdict} on {rounds} random rounds.")
+    """Print which invariants a scheduler keeps, how and in which round it broke others, and which were not tried."""
+    faults = {b.law: b.fault for b in broken}
+    for b in broken:
+        if not isinstance(b.fault, NotTried):
+            faults[b.law] += (
+                f"\nin a round of {b.view.num_clients} client(s) and {b.view.num_classes} class(es)"
+            )
+    print_invariants(name, LAWS, faults, f" on {rounds} random rounds")
 
 
-def print_invariants(name: str, invariants: list[str], broken: dict[str, str]) -> None:
-    """Print which invariants a part keeps, and how it broke the others."""
+def print_invariants(name: str, invariants: Collection[str], faults: Mapping[str, str], on: str = "") -> None:
+    """Print which invariants a part keeps, how it broke others, and which were not tried."""
     for invariant in invariants:
-        if invariant in broken:
-            out.print(f"[red]broken[/]  {invariant}")
-            out.print(f"        {escape(broken[invariant])}", soft_wrap=True)
+        fault = faults.get(invariant)
+        if fault is None:
+            out.print(f"[green]kept[/]       {invariant}")
+        elif isinstance(fault, NotTried):
+            out.print(f"[yellow]{fault}[/]  {invariant}")
         else:
-            out.print(f"[green]kept[/]    {invariant}")
-    verdict = f"breaks {len(broken)} of" if broken else "keeps all"
-    out.print(f"{escape(name)} {verdict} {len(invariants)} invariants.")
+            out.print(f"[red]broken[/]     {invariant}")
+            for line in fault.splitlines():
+                out.print(f"           {escape(line)}", soft_wrap=True)
+    untried = sum(isinstance(fault, NotTried) for fault in faults.values())
+    verdict = f"breaks {len(faults) - untried} of" if faults else "keeps all"
+    more = f"; {untried} not tried" if untried else ""
+    out.print(f"{escape(name)} {verdict} {len(invariants)} invariants{on}{more}.", soft_wrap=True)
 
 
 def print_answer(view: RoundView, answer: Answer) -> None:
