@@ -1,6 +1,7 @@
 """The commands as a user types them."""
 
 import dataclasses
+import io
 import json
 import os
 import re
@@ -14,12 +15,14 @@ from typing import Any
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
 import fedteddi
 from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
+from fedteddi.cli.output import console, print_table
 from fedteddi.protocol.round_json.reports import write_round
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
@@ -377,6 +380,37 @@ def test_run_prints_the_curve_and_resumes(cli: Cli, tiny: Path) -> None:
     assert again.code == 2
     assert "exists already: continue it with --resume" in again.err
     assert cli("run", tiny, "--scheduler", "pure-drift", "--seed", 2, "--resume").out == done.out
+
+
+def test_names_and_paths_are_printed_as_they_are(cli: Cli, tiny: Path, reports: Path) -> None:
+    """Rich would take brackets for markup, and :car: for a picture."""
+    out = "runs/[bold]x:car:"
+    done = cli("run", tiny, "--out", out, "--time-limit", 0)
+    assert f"(records in {out})" in done.out
+    done = cli("compare", tiny, "--scheduler", "fedteddi[search=refined]", "--out", f"{out}s")
+    assert f"all rounds are done; records in {out}s" in done.out
+    assert f"{out}s/report/report.md, and figures such as {out}s/report/" in done.out
+    rule = "fedteddi[search=refined]"
+    Path("[i]mine.py").write_text(
+        EXAMPLE.read_text().replace('name = "shortest-uploads"', f'name = "{rule}"')
+    )
+    assert (
+        f"{rule}, frame 1, round 1 of 300" in cli("schedule", reports, "-s", "[i]mine.py:ShortestUploads").out
+    )
+    assert f"{rule} keeps all 7" in cli("check", "[i]mine.py:ShortestUploads", "--rounds", 3).out
+    assert (
+        "[i]mine.py:ShortestUploads is not a channel"
+        in cli("check", "[i]mine.py:ShortestUploads", "--kind", "channel").err
+    )
+
+
+@pytest.mark.parametrize("width", [20, 200])
+def test_a_table_holds_names_as_they_are(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal that is wide enough, and in one that is not."""
+    written = io.StringIO()
+    monkeypatch.setattr("fedteddi.cli.output.out", console(file=written, width=width, force_terminal=True))
+    print_table(pd.DataFrame({"[i]rule": ["mine[1]"], "seeds": [":car:"], "[b]cost": ["[red]3"]}))
+    assert all(word in written.getvalue() for word in ("mine[1]", ":car:", "[b]cost", "[red]3"))
 
 
 def test_run_stops_in_time(cli: Cli, tiny: Path) -> None:

@@ -232,7 +232,7 @@ def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str
     made = write_report(study, folder, targets, ours, svg)
     for title, table in made.tables.items():
         if "cost to" not in title:  # long; it is in the files
-            out.print(f"\n[bold]{title}[/]")
+            out.print(f"\n{title}", style="bold")
             print_table(table)
     name_unfinished(made.unfinished)
     say_failed(study.failures)
