@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from fedteddi import InputError, Settings, compare, read_study, simulate
 from fedteddi.aggregation import FedAvg, FedAvgM, Received, make_aggregation
 from fedteddi.experiment import Progress, variant
+from fedteddi.protocol.vectors import NotFiniteError, aggregated
 from fedteddi.results.folder import RunFolder
 from fedteddi.settings import read_settings, write_settings
 from fedteddi.simulation.checkpoint import load_checkpoint, save_checkpoint
@@ -398,7 +399,8 @@ def test_a_rule_of_ones_own_and_one_with_memory(own: Path) -> None:
         ("{own}:Numpy", "mine.py:Numpy returned ndarray, not Tensor: return a vector like received.model"),
         ("{own}:Short", "mine.py:Short returned shape (3,), not ("),
         ("{own}:Double", "mine.py:Double returned torch.float64, not torch.float32: return a vector like"),
-        ("{own}:Nan", "mine.py:Nan returned a model that is not finite in frame 0, round 1: lower training.learning"),
+        ("{own}:Nan", "mine.py:Nan made finite uploads into a model that is not finite in frame 0, round 1: try 'fed"),
+        ("{own}:Nan", "'fedteddi check --kind aggregation' on it; if it keeps all invariants, lower training.learni"),
         ("{own}:Stateless", "mine.py:Stateless raised TypeError: aggregate returned Tensor: it must return (model, s"),
         ("{own}:Remembering", "mine.py:Remembering gave another model after a fresh start (round 2): keep all mem"),
         ("{own}:InPlace", "mine.py:InPlace changed what it was given (round 1): make new vectors instead; try 'fedte"),
@@ -411,6 +413,14 @@ def test_what_is_wrong_with_a_rule_is_one_sentence(name: str, message: str, own:
         simulate(settings, data=tiny_data())
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_built_in_rule_is_not_to_be_checked_where_it_overflows() -> None:
+    """η Δ = 1e38 · 10 is beyond float32; training, not the rule, is to be changed."""
+    game = received(np.float32([10]), np.float32([0]), shares=(1.0,))
+    with pytest.raises(NotFiniteError, match="made finite uploads into a model that is not finite") as raised:
+        aggregated(FedAvgM(server_learning_rate=1e38), "fedavgm", game, None)
+    assert raised.value.try_first == ""
 
 
 def test_settings_with_an_aggregation_survive_writing() -> None:

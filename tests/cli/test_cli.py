@@ -1,6 +1,7 @@
 """The commands as a user types them."""
 
 import dataclasses
+import io
 import json
 import os
 import re
@@ -14,12 +15,14 @@ from typing import Any
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
 import fedteddi
 from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
+from fedteddi.cli.output import console, print_table
 from fedteddi.protocol.round_json.reports import write_round
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
@@ -194,16 +197,16 @@ def test_cite_prints_each_entry_once(cli: Cli) -> None:
 def test_check_passes_ours_and_names_what_a_rule_breaks(cli: Cli, tmp_path: Path) -> None:
     done = cli("check", "pure-drift", "--rounds", 10)
     assert done.code == 0
-    assert "keeps all 7 laws" in done.out
+    assert "keeps all 7 invariants on 10 random rounds." in done.out
     greedy = tmp_path / "greedy.py"
     greedy.write_text(EXAMPLE.read_text().replace("order[:count]", "order[: count + 1]"))
     done = cli("check", f"{greedy}:ShortestUploads", "--save", tmp_path / "broken.json")
     assert done.code == 1
-    assert "kept    answers every round" in done.out
+    assert "kept       answers every round" in done.out
     again = cli("schedule", tmp_path / "broken.json", "-s", f"{greedy}:ShortestUploads")
     assert again.code == 2
     assert "gave an impossible schedule" in again.err
-    assert "broken  keeps within the limits" in done.out
+    assert "broken     keeps within the limits" in done.out
     assert re.search(r"Hz are given away, but the band has|cannot meet the deadline", done.out)
 
 
@@ -224,7 +227,9 @@ def test_check_says_once_that_a_rule_fails(cli: Cli, tmp_path: Path, body: str, 
     done = cli("check", f"{file}:Mine")
     assert done.code == 1
     assert done.out.count(message) == 1
-    assert "mine breaks 1 of 7 laws" in done.out
+    assert done.out.count("not tried  ") == 6
+    assert "kept" not in done.out
+    assert "mine breaks 1 of 7 invariants on 40 random rounds; 6 not tried." in done.out
 
 
 def test_check_survives_a_rule_that_fails_now_and_then(cli: Cli, tmp_path: Path) -> None:
@@ -236,7 +241,7 @@ def test_check_survives_a_rule_that_fails_now_and_then(cli: Cli, tmp_path: Path)
     )
     done = cli("check", f"{file}:Mine")
     assert done.code == 1
-    assert "broken  answers every round" in done.out
+    assert "broken     answers every round" in done.out
     assert "raised RuntimeError: unlucky (mine.py, line 5)" in done.out
 
 
@@ -375,6 +380,37 @@ def test_run_prints_the_curve_and_resumes(cli: Cli, tiny: Path) -> None:
     assert again.code == 2
     assert "exists already: continue it with --resume" in again.err
     assert cli("run", tiny, "--scheduler", "pure-drift", "--seed", 2, "--resume").out == done.out
+
+
+def test_names_and_paths_are_printed_as_they_are(cli: Cli, tiny: Path, reports: Path) -> None:
+    """Rich would take brackets for markup, and :car: for a picture."""
+    out = "runs/[bold]x:car:"
+    done = cli("run", tiny, "--out", out, "--time-limit", 0)
+    assert f"(records in {out})" in done.out
+    done = cli("compare", tiny, "--scheduler", "fedteddi[search=refined]", "--out", f"{out}s")
+    assert f"all rounds are done; records in {out}s" in done.out
+    assert f"{out}s/report/report.md, and figures such as {out}s/report/" in done.out
+    rule = "fedteddi[search=refined]"
+    Path("[i]mine.py").write_text(
+        EXAMPLE.read_text().replace('name = "shortest-uploads"', f'name = "{rule}"')
+    )
+    assert (
+        f"{rule}, frame 1, round 1 of 300" in cli("schedule", reports, "-s", "[i]mine.py:ShortestUploads").out
+    )
+    assert f"{rule} keeps all 7" in cli("check", "[i]mine.py:ShortestUploads", "--rounds", 3).out
+    assert (
+        "[i]mine.py:ShortestUploads is not a channel"
+        in cli("check", "[i]mine.py:ShortestUploads", "--kind", "channel").err
+    )
+
+
+@pytest.mark.parametrize("width", [20, 200])
+def test_a_table_holds_names_as_they_are(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal that is wide enough, and in one that is not."""
+    written = io.StringIO()
+    monkeypatch.setattr("fedteddi.cli.output.out", console(file=written, width=width, force_terminal=True))
+    print_table(pd.DataFrame({"[i]rule": ["mine[1]"], "seeds": [":car:"], "[b]cost": ["[red]3"]}))
+    assert all(word in written.getvalue() for word in ("mine[1]", ":car:", "[b]cost", "[red]3"))
 
 
 def test_run_stops_in_time(cli: Cli, tiny: Path) -> None:
@@ -595,13 +631,20 @@ def test_check_tries_other_parts_too(
     cli: Cli, tmp_path: Path, kind: str, method: str, good: str, bad: str, law: str
 ) -> None:
     """The aggregation that takes the first upload breaks an invariant of its own: order matters to it."""
-    for name, answer in (("Good", good), ("Bad", bad)):
+    for name, answer in (("Good", good), ("Bad", bad), ("Raising", "1 / 0")):
         (tmp_path / f"{name}.py").write_text(f"class {name}:\n    def {method}:\n        return {answer}\n")
     done = cli("check", f"{tmp_path}/Good.py:Good", "--kind", kind)
-    assert f"kept    {law}" in done.out
+    assert f"kept       {law}" in done.out
     assert done.code == (1 if kind == "aggregation" else 0)
     done = cli("check", f"{tmp_path}/Bad.py:Bad", "--kind", kind)
-    assert f"broken  {law}" in done.out
+    assert f"broken     {law}" in done.out
+    assert done.code == 1
+    done = cli("check", f"{tmp_path}/Raising.py:Raising", "--kind", kind)
+    assert "raised ZeroDivisionError" in done.out
+    assert "kept" not in done.out
+    assert re.search(
+        r"not tried  .*:Raising breaks 1 of \d invariants; \d not tried.\n$", done.out, re.DOTALL
+    )
     assert done.code == 1
 
 

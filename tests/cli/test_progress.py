@@ -100,9 +100,9 @@ def test_a_narrow_terminal_cuts_the_words_not_the_bar(width: int, monkeypatch: p
     shown = Console(file=written, width=width, force_terminal=True, color_system=None)
     monkeypatch.setattr("fedteddi.cli.output.err", shown)
     with progress_bar() as bar:
-        bar.add_task("a rule with a long name, " * 4 + "the end", total=12, completed=4)
+        bar.add_task("a rule with[a] long name, " * 4 + "the end", total=12, completed=4)
     line = next(line for line in reversed(written.getvalue().splitlines()) if "rule" in line)
-    assert re.search(r"━+.* 4/12 .*a rule with", line)
+    assert re.search(r"━+.* 4/12 .*a rule with\[a\]", line)
     assert ("the end" in line, "…" in line) == (width == 200, width < 200)
 
 

@@ -98,7 +98,7 @@ LAWS: dict[str, Law[Game]] = {
 
 
 def check_aggregation(rule: Aggregation, vector: Make = np.asarray, games: int = 10) -> dict[str, str]:
-    """Try every invariant on random rounds; return the first fault of each one that is broken, by its name.
+    """Try every invariant on random rounds; return the first fault, or "not tried", of each not kept, by name.
 
     `vector` makes the vectors: a simulation has torch's, so a rule that needs them is tried with `torch.tensor`.
     """

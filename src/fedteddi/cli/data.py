@@ -81,7 +81,7 @@ def list_(data_dir: DataDir = None) -> None:
 
 
 def _say(line: str) -> None:
-    out.print(line, soft_wrap=True, markup=False)
+    out.print(line, soft_wrap=True)
 
 
 @contextmanager

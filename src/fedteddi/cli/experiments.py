@@ -53,6 +53,22 @@ Threads = Annotated[
     ),
 ]
 
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A rule, such as random, fedteddi\\[search=refined] or file.py:Class (may be repeated); default all."
+        " Also two bounds: everyone (all upload, no limits) and centralised (all data in one place)."
+    ),
+]
+Seeds = Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")]
+Deadlines = Annotated[list[float] | None, typer.Option(help="Seconds; may be repeated.")]
+SchedulerOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="An option for every scheduler that has it, such as on_no_fit=skip; may be repeated.",
+    ),
+]
 Svg = Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")]
 
 RAY = "--ray"
@@ -141,15 +157,9 @@ def run(
 
 def compare(
     experiment: Experiment = "fashion",
-    scheduler: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A rule, such as random, fedteddi\\[search=refined] or file.py:Class (may be repeated); default all."
-            " Also two bounds: everyone (all upload, no limits) and centralised (all data in one place)."
-        ),
-    ] = None,
-    seeds: Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")] = "1",
-    deadline: Annotated[list[float] | None, typer.Option(help="Seconds; may be repeated.")] = None,
+    scheduler: Schedulers = None,
+    seeds: Seeds = "1",
+    deadline: Deadlines = None,
     rounds: Rounds = None,
     device: Device = "cpu",
     out_folder: Out = None,
@@ -160,22 +170,15 @@ def compare(
     changes: Changes = None,
     data_dir: DataDir = None,
     ray: Ray = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="An option for every scheduler that has it, such as on_no_fit=skip; may be repeated.",
-        ),
-    ] = None,
+    option: SchedulerOptions = None,
     svg: Svg = False,
 ) -> None:
     """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
 
     A run that diverges ends there; the others go on, and the exit code is 1.
     """
-    from fedteddi.experiment import RunOptions, run_name
+    from fedteddi.experiment import RunOptions
     from fedteddi.experiment import compare as compare_runs
-    from fedteddi.results.reading import read_study
 
     settings = _settings(experiment, rounds, changes)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-compare"
@@ -199,13 +202,21 @@ def compare(
             options=read_options(option or [], "--option"),
             run=how,
         )
+    _report_compared(study, folder, svg)
+    say_end(study, folder)
+
+
+def _report_compared(study: "Study", folder: Path, svg: bool) -> None:
+    """Report on all runs of the folder once those asked for are done, and any is left."""
+    from fedteddi.experiment import run_name
+    from fedteddi.results.reading import read_study
+
     if study.unfinished or all_failed(study):
         say_failed(study.failures)
-    else:
-        held = {run_name(run.settings): run for run in study.runs}
-        everything = read_study(folder, held)  # with what the folder held before
-        _report(everything, folder / "report", None, "fedteddi", svg)
-    say_end(study, folder)
+        return
+    held = {run_name(run.settings): run for run in study.runs}
+    everything = read_study(folder, held)  # with what the folder held before
+    _report(everything, folder / "report", None, "fedteddi", svg)
 
 
 def report(
@@ -243,7 +254,7 @@ def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str
     made = write_report(study, folder, targets, ours, svg)
     for title, table in made.tables.items():
         if "cost to" not in title:  # long; it is in the files
-            out.print(f"\n[bold]{title}[/]")
+            out.print(f"\n{title}", style="bold")
             print_table(table)
     name_unfinished(made.unfinished)
     say_failed(study.failures)

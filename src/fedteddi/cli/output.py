@@ -4,13 +4,12 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -21,8 +20,10 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 from rich.table import Column, Table
+from rich.text import Text
 
 from fedteddi.heterogeneity.objective import ObjectiveTerms
+from fedteddi.laws import NotTried
 from fedteddi.protocol.round_json.answer import Answer
 from fedteddi.registry import first_line, option_defaults
 from fedteddi.scenario.plan import Plan
@@ -34,8 +35,14 @@ from fedteddi.schedulers.view import RoundView
 if TYPE_CHECKING:
     import pandas as pd
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+def console(**more: Any) -> Console:
+    """Return a console that prints every value as it is: names and paths may hold what Rich takes for markup."""
+    return Console(markup=False, emoji=False, highlight=False, **more)
+
+
+out = console()
+err = console(stderr=True, soft_wrap=True)
 PLAIN_LINE_EVERY_S = 5.0  # how often progress is said where there is no live display
 
 MOST_INFEASIBLE = 10  # listed one by one
@@ -46,7 +53,7 @@ WIDTH_FOR_CHANGES = 78  # a narrower terminal does without these columns
 def say(kind: Literal["error", "warning"], text: str) -> None:
     """Print one line on stderr, whatever the text contains."""
     colour = "red" if kind == "error" else "yellow"
-    err.print(f"[{colour}]{kind}:[/] {escape(' '.join(text.split()))}")
+    err.print(Text.assemble((f"{kind}:", colour), " ", " ".join(text.split())))
 
 
 @contextmanager
@@ -70,14 +77,14 @@ def stdout_to_stderr() -> Iterator[None]:
 def print_schedulers(rules: dict[str, type[Scheduler]]) -> None:
     """Print each rule's name, what it does, where it comes from, what it needs and its options."""
     for name, rule in rules.items():
-        out.print(f"[bold]{escape(name)}[/]")
+        out.print(name, style="bold")
         table = Table.grid(padding=(0, 1))
-        table.add_row("  rule   ", escape(first_line(rule)))
+        table.add_row("  rule   ", first_line(rule))
         if reference := _reference(rule).short:
-            table.add_row("  from   ", escape(reference))
+            table.add_row("  from   ", reference)
         if needs := getattr(rule, "needs", ()):
-            table.add_row("  needs  ", escape(", ".join(sorted(needs))))
-        table.add_row("  options", escape(_options(rule)))
+            table.add_row("  needs  ", ", ".join(sorted(needs)))
+        table.add_row("  options", _options(rule))
         out.print(table)
     out.print(
         f"All of ours give each client the least bandwidth that meets the deadline ({BANDWIDTH.short})."
@@ -98,48 +105,49 @@ def print_bibtex(rules: Iterable[type[Scheduler]]) -> None:
 
 
 def print_laws(name: str, broken: list[Broken], rounds: int) -> None:
-    """Print which laws a rule keeps, and how it broke the others."""
-    by_law = {b.law: b for b in broken}
-    for law in LAWS:
-        if law in by_law:
-            view = by_law[law].view
-            out.print(f"[red]broken[/]  {law}")
-            out.print(f"        {escape(by_law[law].fault)}", soft_wrap=True)
-            out.print(f"        in a round of {view.num_clients} client(s) and {view.num_classes} class(es)")
-        else:
-            out.print(f"[green]kept[/]    {law}")
-    verdict = f"breaks {len(broken)} of {len(LAWS)} laws" if broken else f"keeps all {len(LAWS)} laws"
-    out.print(f"{escape(name)} {verdict} on {rounds} random rounds.")
+    """Print which invariants a scheduler keeps, how and in which round it broke others, and which were not tried."""
+    faults = {b.law: b.fault for b in broken}
+    for b in broken:
+        if not isinstance(b.fault, NotTried):
+            faults[b.law] += (
+                f"\nin a round of {b.view.num_clients} client(s) and {b.view.num_classes} class(es)"
+            )
+    print_invariants(name, LAWS, faults, f" on {rounds} random rounds")
 
 
-def print_invariants(name: str, invariants: list[str], broken: dict[str, str]) -> None:
-    """Print which invariants a part keeps, and how it broke the others."""
+def print_invariants(name: str, invariants: Collection[str], faults: Mapping[str, str], on: str = "") -> None:
+    """Print which invariants a part keeps, how it broke others, and which were not tried."""
     for invariant in invariants:
-        if invariant in broken:
-            out.print(f"[red]broken[/]  {invariant}")
-            out.print(f"        {escape(broken[invariant])}", soft_wrap=True)
+        fault = faults.get(invariant)
+        if fault is None:
+            out.print(Text.assemble(("kept", "green"), "       ", invariant))
+        elif isinstance(fault, NotTried):
+            out.print(Text.assemble((fault, "yellow"), "  ", invariant))
         else:
-            out.print(f"[green]kept[/]    {invariant}")
-    verdict = f"breaks {len(broken)} of" if broken else "keeps all"
-    out.print(f"{escape(name)} {verdict} {len(invariants)} invariants.")
+            out.print(Text.assemble(("broken", "red"), "     ", invariant))
+            for line in fault.splitlines():
+                out.print(f"           {line}", soft_wrap=True)
+    untried = sum(isinstance(fault, NotTried) for fault in faults.values())
+    verdict = f"breaks {len(faults) - untried} of" if faults else "keeps all"
+    more = f"; {untried} not tried" if untried else ""
+    out.print(f"{name} {verdict} {len(invariants)} invariants{on}{more}.", soft_wrap=True)
 
 
 def print_answer(view: RoundView, answer: Answer) -> None:
     """Print a schedule as a table, with what it achieves and who could not take part."""
     chosen = answer.schedule
-    out.print(
-        f"[bold]{escape(answer.scheduler)}[/], frame {view.frame},"
-        f" round {view.round} of {view.rounds_in_frame}:"
+    found = (
+        f", frame {view.frame}, round {view.round} of {view.rounds_in_frame}:"
         f" {len(chosen.clients)} of {view.num_clients} clients upload,"
-        f" using {sum(chosen.bandwidth_hz) / 1e6:.4g} of {view.total_hz / 1e6:.4g} MHz",
-        soft_wrap=True,
+        f" using {sum(chosen.bandwidth_hz) / 1e6:.4g} of {view.total_hz / 1e6:.4g} MHz"
     )
+    out.print(Text.assemble((answer.scheduler, "bold"), found), soft_wrap=True)
     if chosen.clients:
         out.print(_client_table(view, answer))
         if any(_new_classes(view, client).any() for client in chosen.clients):
             out.print("(+ marks a class the client did not hold in the frame before)")
     if chosen.trace is not None:
-        out.print(f"stopped because: {escape(chosen.trace.stopped)}")
+        out.print(f"stopped because: {chosen.trace.stopped}")
     if answer.terms is not None:
         out.print(_objective_line(answer.terms, answer.terms_called), soft_wrap=True)
     if chosen.bound is not None:
@@ -177,13 +185,13 @@ def print_table(table: "pd.DataFrame") -> None:
             shown.add_column(str(name), no_wrap=True)
         for row in cells:
             shown.add_row(*row)
-        wide = out if out.is_terminal else Console(highlight=False, width=max(needed, out.width))
+        wide = out if out.is_terminal else console(width=max(needed, out.width))
         wide.print(shown)
         return
     for row in cells:
-        out.print(f"[bold]{escape(' '.join(row[:2]))}[/]")
+        out.print(" ".join(row[:2]), style="bold")
         for name, value in zip(table.columns[2:], row[2:], strict=True):
-            out.print(f"  {escape(str(name)):28}{escape(value)}", soft_wrap=True)
+            out.print(f"  {name!s:28}{value}", soft_wrap=True)
 
 
 def _cell(value: object) -> str:
@@ -217,7 +225,11 @@ def progress_bar() -> RichProgress:
         BarColumn(bar_width=10),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+        TextColumn(
+            "{task.description}",
+            markup=False,
+            table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+        ),
         console=err,
         expand=True,
     )
@@ -226,7 +238,7 @@ def progress_bar() -> RichProgress:
 def download_bar() -> RichProgress:
     """Return a live bar on stderr for what is being fetched: megabytes, their speed, the time that is left."""
     return RichProgress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -71,5 +71,5 @@ def check_part(name: str, kind: str, options: dict[str, Any]) -> int:
     vectors = (load_object("torch:tensor"),) if kind == "aggregation" else ()  # what a simulation has
     with stdout_to_stderr():
         broken = check(part, *vectors)
-    print_invariants(name, list(invariants), broken)
+    print_invariants(name, invariants, broken)
     return 1 if broken else 0

@@ -95,22 +95,24 @@ def example(
     print(write_round(view, Radio(), with_needed_hz=False), end="")
 
 
+Reports = Annotated[
+    str | None,
+    typer.Argument(help="A JSON file with one round's reports; - reads standard input.", show_default=False),
+]
+StateFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--state", help="What a rule with memory carries on: read if the file exists, then written."
+    ),
+]
+
+
 def schedule(
-    reports: Annotated[
-        str | None,
-        typer.Argument(
-            help="A JSON file with one round's reports; - reads standard input.", show_default=False
-        ),
-    ] = None,
+    reports: Reports = None,
     scheduler: SchedulerName = "fedteddi",
     option: OptionList = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rule's random choices.")] = 0,
-    state_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--state", help="What a rule with memory carries on: read if the file exists, then written."
-        ),
-    ] = None,
+    state_file: StateFile = None,
     json_wanted: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of the reports and exit.")
@@ -123,10 +125,6 @@ def schedule(
     if schema:
         print(reports_schema(), end="")
         return
-    if reports is None:
-        raise InputError(
-            "REPORTS is missing: give a JSON file, or - for standard input; 'fedteddi example' makes one"
-        )
     round = read_round(_read(reports))
     rule = make_scheduler(scheduler, **read_options(option or [], "--option"))
     if unlimited(rule):
@@ -193,7 +191,11 @@ def _read_state(rule: AnyScheduler, file: Path | None, num_clients: int) -> Stat
         ) from None
 
 
-def _read(reports: str) -> str:
+def _read(reports: str | None) -> str:
+    if reports is None:
+        raise InputError(
+            "REPORTS is missing: give a JSON file, or - for standard input; 'fedteddi example' makes one"
+        )
     if reports == "-" and sys.stdin is None:
         raise InputError("standard input is closed: give a JSON file")
     try:

@@ -68,8 +68,8 @@ def server_round(
         if not isinstance(error, NotFiniteError):
             raise
         raise DivergedError(
-            f"{str(error) or 'training diverged'} in frame {frame}, round {number}:"
-            f" lower training.learning_rate={settings.training.learning_rate:g}",
+            f"{error.cause} in frame {frame}, round {number}:"
+            f" {error.try_first}lower training.learning_rate={settings.training.learning_rate:g}",
             frame,
             number,
         ) from None

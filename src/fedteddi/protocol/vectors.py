@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.aggregation import Aggregation, FedAvg, Received, State, Vector
+from fedteddi.aggregation import AGGREGATIONS, Aggregation, FedAvg, Received, State, Vector
 from fedteddi.aggregation.rule import asked, model_fault, state_fault
 from fedteddi.errors import InputError, guarded
 from fedteddi.protocol.checks import Rejected, Rejections, number_row, whole_counts
@@ -15,10 +15,11 @@ from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, Cla
 
 
 class NotFiniteError(Exception):
-    """A number that training made is infinite, or no number, and no client in particular is to blame.
+    """A number that training made is infinite, or no number, and no client in particular is to blame."""
 
-    Its text, if there is one, says what made it.
-    """
+    def __init__(self, cause: str = "training diverged", try_first: str = "") -> None:
+        super().__init__(cause)
+        self.cause, self.try_first = cause, try_first
 
 
 def finite(*vectors: Vector) -> bool:
@@ -67,8 +68,12 @@ def aggregated(rule: Aggregation, name: str, received: Received, state: State) -
     if fault:
         raise InputError(f"{label} returned {fault}: {remedy}; try 'fedteddi check --kind aggregation' on it")
     if not finite(model):
+        if type(rule) is FedAvg:
+            raise NotFiniteError
+        own = type(rule) not in AGGREGATIONS.built_in().values()
         raise NotFiniteError(
-            "" if isinstance(rule, FedAvg) else f"{label} returned a model that is not finite"
+            f"{label} made finite uploads into a model that is not finite",
+            "try 'fedteddi check --kind aggregation' on it; if it keeps all invariants, " if own else "",
         )
     return model, after
 

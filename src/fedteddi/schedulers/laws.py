@@ -26,7 +26,7 @@ STANDARD_ERRORS = 6.0
 
 @dataclass(frozen=True)
 class Broken:
-    """A law that a rule broke, and the round on which it did."""
+    """A law that a rule broke, or that could not be tried (`NotTried`), and the first round on which that was so."""
 
     law: str
     fault: str
@@ -130,7 +130,7 @@ LAWS: dict[str, Law[RoundView]] = {
 
 
 def check_scheduler(rule: AnyScheduler, rounds: int = 40) -> list[Broken]:
-    """Try every law on random rounds; return the first fault found for each law that is broken."""
+    """Try every law on random rounds; return the first fault, or "not tried", of each not kept."""
     faults = first_faults(
         LAWS,
         law_rounds(rounds),

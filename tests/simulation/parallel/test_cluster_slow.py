@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +260,7 @@ def test_a_study_on_a_cluster_is_the_study_here(tmp_path: Path) -> None:
         assert there == here
 
 
-# Two nodes on loopback, a slot each. Every line it reads kills the second one, or starts it again.
+# Two nodes on loopback, a slot each. A line that it reads kills the second one.
 TWO_NODES = """
 import sys
 from ray.cluster_utils import Cluster
@@ -267,24 +269,39 @@ cluster = Cluster(initialize_head=True, head_node_args={"include_dashboard": Fal
 second = cluster.add_node()
 try:
     print(cluster.address, flush=True)
-    for _ in sys.stdin:
-        if second is not None:
-            cluster.remove_node(second, allow_graceful=False)
-            second = None
-        else:
-            second = cluster.add_node()
-        print("done", flush=True)
+    if sys.stdin.readline():
+        cluster.remove_node(second, allow_graceful=False)
+        print("killed", flush=True)
+        sys.stdin.read()
 finally:
     cluster.shutdown()
 """
 
-# Played on the embedded data; the pause of SLOW keeps its runs going while a node is killed.
+# Waits in its fifth round, but not in the trial before a run, which has ten rounds, until a file is there.
+GATED = """
+import os, time
+from pathlib import Path
+from fedteddi import make_scheduler
+
+class Gated:
+    name = "gated"
+    def __init__(self):
+        self.random = make_scheduler("random")
+    def select(self, view, rng):
+        give_up = time.monotonic() + 60
+        while view.round == 5 and view.rounds_in_frame < 10 and not Path("open").exists():
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+        return self.random.select(view, rng)
+"""
+
+# Played on the embedded data.
 OWN_STUDY = """
 title = "Two rules"
 experiment = "fashion"
-changes = { rounds = [0, 40], training = { pretrain_epochs = 0, local_steps = 1 } }
-ours = "Slow"
-schedulers = ["mine.py:Slow", "random"]
+changes = { rounds = [0, 9], training = { pretrain_epochs = 0, local_steps = 1 } }
+ours = "Gated"
+schedulers = ["mine.py:Gated", "random"]
 seeds = [0, 1]
 deadlines_s = [1.0]
 targets = { balanced = [0.1], global = [0.1] }
@@ -297,32 +314,50 @@ whom = "the other"
 
 @pytest.fixture
 def two_nodes(tmp_path: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A cluster's address, and what kills its second node, or starts it again."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", TWO_NODES],
-        env=os.environ | {OTHER_NODES: "0", "RAY_USAGE_STATS_ENABLED": "0"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=(tmp_path / "nodes").open("w"),
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    sent, said = process.stdin, process.stdout
+    """A cluster's address, and what kills its second node."""
+    log = tmp_path / "nodes"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", TWO_NODES],
+            env=os.environ | {OTHER_NODES: "0", "RAY_USAGE_STATS_ENABLED": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+        ended_in_time(process, 300),
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        sent, said = process.stdin, process.stdout
 
-    def switch() -> None:
-        sent.write("\n")
-        sent.flush()
-        assert said.readline() == "done\n", (tmp_path / "nodes").read_text()
+        def kill() -> None:
+            sent.write("\n")
+            sent.flush()
+            assert said.readline() == "killed\n", log.read_text()
 
+        address = said.readline().strip()
+        assert address, log.read_text()
+        yield address, kill
+        sent.close()  # which ends it
+
+
+@contextmanager
+def ended_in_time(process: subprocess.Popen[str], limit_s: float) -> Iterator[None]:
+    """Wait for a process to end; kill it where it takes too long, or where something fails meanwhile."""
+    timer = threading.Timer(limit_s, process.kill)
+    timer.start()
     try:
-        yield said.readline().strip(), switch
+        yield
+        process.wait()
     finally:
-        process.communicate(timeout=60)  # the end of what it reads ends it
+        timer.cancel()
+        process.kill()
 
 
-def fedteddi(*words: str, pause_s: float = 0.0) -> subprocess.Popen[str]:
-    more = {"OMP_NUM_THREADS": "1", "FEDTEDDI_TEST_PAUSE_S": str(pause_s), OTHER_NODES: "0"}
+def fedteddi(*words: str) -> subprocess.Popen[str]:
+    more = {"OMP_NUM_THREADS": "1", OTHER_NODES: "0"}
     return subprocess.Popen(
         [sys.executable, "-m", "fedteddi", *words],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | more,
@@ -340,28 +375,25 @@ def test_a_node_that_is_killed_changes_no_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_nodes: tuple[str, Callable[[], None]]
 ) -> None:
     """Each of two groups is on a node of its own; the second is killed when both have played some rounds."""
-    address, switch = two_nodes
+    address, kill_second_node = two_nodes
     monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(SLOW)
+    Path("mine.py").write_text(GATED)
     Path("own.toml").write_text(OWN_STUDY)
-    quick = ("--set", "training.pretrain_epochs=0", "--set", "training.local_steps=1", "--rounds", "40")
-    for words in (
-        ("compare", "--scheduler", "mine.py:Slow", "--seeds", "2", *quick),
-        ("reproduce", "own.toml", "--device", "cpu", "--scheduler", "mine.py:Slow"),
-    ):
-        here = fedteddi(*words, "--out", f"{words[0]}-here")
-        said = here.communicate(timeout=120)[0]
-        assert here.returncode == 0, said
-        there = fedteddi(*words, "--out", f"{words[0]}-there", "--ray", address, pause_s=0.2)
-        give_up = time.monotonic() + 90
-        out = Path(f"{words[0]}-there")
-        while [rounds.count(b"\n") > 3 for rounds in rounds_in(out).values()] != [True, True]:
-            assert time.monotonic() < give_up
+    words = ("reproduce", "own.toml", "--device", "cpu", "--scheduler", "mine.py:Gated")
+    there = fedteddi(*words, "--out", "there", "--ray", address)
+    with ended_in_time(there, 180):
+        while [rounds.count(b"\n") > 3 for rounds in rounds_in(Path("there")).values()] != [True, True]:
             assert there.poll() is None, there.communicate()[0]
             time.sleep(0.1)
-        switch()
-        said = " ".join(there.communicate(timeout=120)[0].split())
-        assert there.returncode == 0, said
-        assert "it is played again" in said
-        assert rounds_in(out) == rounds_in(Path(f"{words[0]}-here"))
-        switch()
+        kill_second_node()
+        Path("open").touch()
+        said = " ".join(there.communicate()[0].split())
+    assert there.returncode == 0, said
+    assert "it is played again" in said
+    assert "all rounds are done" in said
+    here = fedteddi(*words, "--out", "here")
+    with ended_in_time(here, 60):
+        said = here.communicate()[0]
+    assert here.returncode == 0, said
+    assert len(rounds_in(Path("here"))) == 2
+    assert rounds_in(Path("there")) == rounds_in(Path("here"))

@@ -59,7 +59,7 @@ LAWS: dict[str, Law[list[Step]]] = {
 
 
 def check_local_training(rule: LocalTraining) -> dict[str, str]:
-    """Try every invariant on random steps; return the first fault of each one that is broken, by its name."""
+    """Try every invariant on random steps; return the first fault, or "not tried", of each not kept, by name."""
 
     def in_words(error: BaseException) -> str:
         if isinstance(error, InputError):

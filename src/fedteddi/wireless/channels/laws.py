@@ -51,7 +51,7 @@ LAWS: dict[str, Law[Rounds]] = {
 def check_channel(
     channel: Channel, clients: Sequence[int] = (1, 2, 30), frames: Sequence[int] = (0, 1, 2)
 ) -> dict[str, str]:
-    """Try every invariant; return the first fault of each one that is broken, by its name.
+    """Try every invariant; return the first fault, or "not tried", of each not kept, by name.
 
     A channel about certain clients or frames (a trace) is asked for these only.
     """
