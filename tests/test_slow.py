@@ -82,3 +82,14 @@ def test_the_kernels_for_gpus_agree_with_pytorch(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"), prepend=os.pathsep)
     said = run("tests/learning/gpu/kernels/interpreted_kernels.py", folder=tmp_path)
     assert said.strip() == "the engine, 24 convolutions, 9 of other tiles, 11 of ResNet-18, and 8 norms agree"
+
+
+def test_the_study_benchmark_runs(tmp_path: Path) -> None:
+    words = ["--rounds", "4", "--seeds", "1", "--device", "cpu", "--scheduler", "random", "fedcgd", "--set"]
+    small = ["training.local_steps=1", "training.pretrain_epochs=0", "estimates.class_gradient_samples=4"]
+    evaluated = ["evaluation.test_images=100", "evaluation.loss_samples=100"]
+    shown = run("benchmarks/study.py", *words, *small, *evaluated, folder=tmp_path)
+    assert re.search(r"client-steps +\d+\.\d+ ms each, all in", shown)
+    shares = [int(share) for share in re.findall(r"(\d+)%", shown)]
+    assert len(shares) == 4
+    assert 97 <= sum(shares) <= 103

@@ -30,6 +30,17 @@ class Noisy(nn.Module):
         return self.head(flat + torch.randn_like(flat) if self.training else flat)
 
 
+class Locked(Noisy):
+    """Cannot be copied, and draws nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(images.flatten(1))
+
+
 def engine(threads: int | None, make: Callable[[], nn.Module] | None = None) -> SideBySide:
     torch.manual_seed(0)
     model = make_model("small_world:tiny_model", DATA.image_shape, 5, 0) if make is None else make()
@@ -70,9 +81,9 @@ def everything(one: SideBySide) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("make", [None, Noisy])
+@pytest.mark.parametrize("make", [None, Noisy, Locked])
 def test_no_bit_depends_on_the_number_of_threads(make: Any) -> None:
-    """1,201 images are more than go through a model at once; a model that draws by itself is trained in turn."""
+    """1,201 images are more than go through a model at once. What draws by itself, or has no copy, goes in turn."""
     expected = everything(engine(1, make))
     assert not np.array_equal(expected[0][0], expected[0][1])
     for threads in (2, 3, None):

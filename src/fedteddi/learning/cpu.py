@@ -161,9 +161,9 @@ class SideBySide:
         watch: Callable[[list[Future[Found]]], None] = lambda _: None,
     ) -> list[Found]:
         """Do the work on items, as many at a time as there are threads, each with a model of its own."""
-        if self.side_by_side == 1 or len(items) == 1:
+        pool = None if self.side_by_side == 1 or len(items) == 1 else self._started()
+        if pool is None:
             return self._in_turn(work, items)
-        pool = self._started()
 
         def lent(item: Item) -> Found:
             model = self._idle.get()
@@ -182,10 +182,16 @@ class SideBySide:
                 for future in futures:
                     future.cancel()
 
-    def _started(self) -> ThreadPoolExecutor:
+    def _started(self) -> ThreadPoolExecutor | None:
+        """Return the threads, each with a model to work with; nothing if the user's model cannot be copied."""
         if self._pool is None:
-            for _ in range(self.side_by_side):
-                self._idle.put(FlatModel(copy.deepcopy(self.model.module)))
+            try:
+                models = [FlatModel(copy.deepcopy(self.model.module)) for _ in range(self.side_by_side)]
+            except Exception:  # whatever a module holds that has no copy, such as a lock
+                self.side_by_side = 1
+                return None
+            for model in models:
+                self._idle.put(model)
             self._pool = ThreadPoolExecutor(self.side_by_side, "fedteddi", torch.set_num_threads, (1,))
         return self._pool
 
