@@ -6,11 +6,12 @@
 Each contestant is a process of its own that plays one round when asked, so that repetitions interleave: whatever else
 the machine does hits all alike. pfl runs with --peer-python; Flower, the bare loop and ours with this interpreter.
 The client-steps are the same for all: 30 clients, τ steps of SGD with momentum 0.5 on batches of 32 CIFAR-shaped
-images of the client's own, then the mean of the models. Nothing is evaluated. OMP_NUM_THREADS and MKL_NUM_THREADS are
-ignored: a contestant has PyTorch's default threads, or one for each of several processes. Linux only.
+images of the client's own, then the mean of the models. Nothing is evaluated. A contestant has PyTorch's default
+threads (or OMP_NUM_THREADS), or one thread in each of several processes. Linux only.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -460,15 +461,14 @@ class Process:
         assert self.line.stdout is not None
         pids = tree(self.line.pid)
         self.line.stdin.close()
-        try:
-            self.line.wait(END_S)
-        except subprocess.TimeoutExpired:
-            for pid in reversed(pids):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            self.line.wait()
+        until = time.monotonic() + END_S
+        while (left := [pid for pid in pids if parent_of(pid)]) and time.monotonic() < until:
+            self.line.poll()
+            time.sleep(0.05)
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.line.wait()
         self.line.stdout.close()
         self.errors.close()
         self.home.cleanup()
@@ -476,9 +476,13 @@ class Process:
 
 def environment(home: str, *, one_thread: bool) -> dict[str, str]:
     """Return a contestant's environment: no telemetry, nothing that listens beyond this machine."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RANK")}
     paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return kept | {
+    launchers = (
+        "RANK",
+        "WORLD_SIZE",
+        "TORCHELASTIC_RUN_ID",
+    )  # a contestant of several processes sets its own
+    return {name: value for name, value in os.environ.items() if name not in launchers} | {
         "PYTHONPATH": os.pathsep.join(paths),
         "GLOO_SOCKET_IFNAME": "lo",
         "FLWR_HOME": home,
@@ -536,6 +540,7 @@ class Results:
 
     work: list[Work]
     repeats: int
+    load: float = field(default_factory=lambda: os.getloadavg()[0])  # of the machine, before
     rows: dict[str, Row] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -663,6 +668,13 @@ def notes(results: Results) -> list[str]:
             versions.setdefault(package, set()).add(version)
     named = ", ".join(f"{package} {' and '.join(sorted(own))}" for package, own in versions.items())
     lines.append(f"- Versions: {named}.")
+    lines.append(
+        f"- Load average of the machine (1 minute) before the first contestant started: {results.load:.1f}."
+    )
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        lines.append(
+            f"- OMP_NUM_THREADS was {threads}: those of one process had not PyTorch's default threads."
+        )
     return lines + [f"- Left out: {name}. {why}" for name, why in results.left_out.items()]
 
 
@@ -718,7 +730,10 @@ CAVEATS = """\
 - Accuracy: a FedTeddi round trains fewer clients than the others, so it is not the same learning per round.
 - GPUs ([gpu.md](gpu.md)), several machines, or clients of unequal size.
 - What peers could do with more tuning: they run as their documentation shows, with PyTorch's default SGD.
-- An idle machine: contestants that wait stay in memory, and Flower's and Ray's processes poll while they wait."""
+- A busy machine: several threads wait for the slowest of them at every layer, so other work slows contestants of
+  one process more than those of one-thread processes.
+- A machine without the others: contestants that wait stay in memory, and those of Flower and Ray poll meanwhile, at
+  about 4 % of one core."""
 
 
 def processor() -> str:
