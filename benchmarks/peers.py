@@ -423,6 +423,7 @@ class Process:
             stderr=self.errors,
             bufsize=0,
         )
+        self.own = {self.line.pid: snapshot()[self.line.pid][1]}  # its processes, with when they began
 
     def play(self) -> dict[str, Any]:
         """Have a round played; return what the contestant says of it."""
@@ -435,6 +436,7 @@ class Process:
         if not select.select([self.line.stdout], [], [], self.limit_s)[0]:
             raise LeftOut(f"no answer within {self.limit_s:g} s: {self.said()}")
         answer = self.line.stdout.readline()
+        self.own = descendants(self.own)
         if not answer:
             raise LeftOut(f"it ended: {self.said()}")
         found: dict[str, Any] = json.loads(answer)
@@ -452,22 +454,24 @@ class Process:
 
     def peak_mib(self) -> tuple[float, int]:
         """Return the peak resident memory of its processes, added up, and how many they are."""
-        peaks = [peak for pid in tree(self.line.pid) if (peak := peak_resident_kib(pid)) is not None]
+        peaks = [peak for pid in self.own if (peak := peak_resident_kib(pid)) is not None]
         return sum(peaks) / 1024, len(peaks)
 
     def end(self) -> None:
         """Let it end by itself, or else kill its processes, each by its id."""
         assert self.line.stdin is not None
         assert self.line.stdout is not None
-        pids = tree(self.line.pid)
         self.line.stdin.close()
         until = time.monotonic() + END_S
-        while (left := [pid for pid in pids if parent_of(pid)]) and time.monotonic() < until:
+        left = descendants(self.own)
+        while left:
+            if time.monotonic() > until:
+                for pid in left:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
             self.line.poll()
             time.sleep(0.05)
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            left = descendants(left)
         self.line.wait()
         self.line.stdout.close()
         self.errors.close()
@@ -495,22 +499,27 @@ def environment(home: str, *, one_thread: bool) -> dict[str, str]:
     }
 
 
-def tree(root: int) -> list[int]:
-    """Return a process and all that descend from it."""
-    parents = dict(filter(None, (parent_of(int(entry.name)) for entry in Path("/proc").glob("[0-9]*"))))
-    found = [root]
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
+def snapshot() -> dict[int, tuple[int, int]]:
+    """Return every process's parent and when it began."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone since
+            text = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+            state, parent, *more = text.rpartition(")")[2].split()
+            if state != "Z":
+                found[int(entry.name)] = int(parent), int(more[17])
     return found
 
 
-def parent_of(pid: int) -> tuple[int, int] | None:
-    """Return a process and its parent; None: it is gone."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return pid, int(state.rpartition(")")[2].split()[1])
+def descendants(roots: dict[int, int]) -> dict[int, int]:
+    """Return which of these processes, given with when they began, are still there, and all that descend from them."""
+    there = snapshot()
+    found = {pid: began for pid, began in roots.items() if pid in there and there[pid][1] == began}
+    new = set(found)
+    while new:
+        new = {pid for pid, (parent, _) in there.items() if parent in new and pid not in found}
+        found |= {pid: there[pid][1] for pid in new}
+    return found
 
 
 def peak_resident_kib(pid: int) -> int | None:
@@ -528,7 +537,7 @@ class Row:
 
     seconds: dict[int, list[float]] = field(default_factory=dict)  # by τ, one for each repetition
     trained: dict[int, list[int]] = field(default_factory=dict)
-    startup_s: list[float] = field(default_factory=list)
+    startup_s: dict[int, float] = field(default_factory=dict)
     peak_mib: list[float] = field(default_factory=list)
     processes: int = 0
     versions: dict[str, str] = field(default_factory=dict)
@@ -593,7 +602,7 @@ def measure(results: Results, work: Work, names: list[str], options: argparse.Na
             row = results.rows.setdefault(name, Row())
             row.seconds[work.steps] = [answer["seconds"] for answer in answers[name]]
             row.trained[work.steps] = [answer["trained"] for answer in answers[name]]
-            row.startup_s.append(first[name][0])
+            row.startup_s[work.steps] = first[name][0]
             peak, row.processes = process.peak_mib()
             row.peak_mib.append(peak)
             row.versions = first[name][1]["versions"]
@@ -634,7 +643,7 @@ def table(results: Results) -> list[str]:
                 f"{statistics.median(own):.2f} [{min(own):.2f}, {max(own):.2f}]" if own else "left out"
             )
             cells.append("–" if ratio is None else f"{ratio:.2f}")
-        cells += [f"{statistics.median(row.startup_s):.1f}", f"{max(row.peak_mib):,.0f}", str(row.processes)]
+        cells += [f"{row.startup_s[min(row.startup_s)]:.1f}", f"{max(row.peak_mib):,.0f}", str(row.processes)]
         lines.append(f"| {title(name, results.work[0].processes)} | {' | '.join(cells)} |")
     return lines
 
@@ -722,7 +731,7 @@ beginning with another one, so that what else the machine does hits all alike. T
   it begins with iteration 1.
 - **Flower**: FedAvg of the message API on the Simulation Engine (`run_simulation`), a node for each client, one CPU
   for each. A process makes its model once, and keeps the images.
-- **Start-up**: from the start of the process to the end of its first round; the median over τ.
+- **Start-up**: from the start of the process to the end of its first round, at the lowest τ; once.
 - **Peak memory**: the peak resident memory of a contestant's processes, added up, the most over τ. Pages that
   processes share, such as PyTorch's code, count in each."""
 CAVEATS = """\
