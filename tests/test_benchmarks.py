@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fedteddi import Settings
+from fedteddi.learning.models import make_model
 from fedteddi.studies.summaries import Summaries, Summarised
 from fedteddi.studies.summary_files import read_summaries, write_summaries
 from made_study import made_frames, made_run
@@ -60,6 +61,33 @@ def test_the_docs_quote_the_committed_page() -> None:
 def test_speed_benchmarks_run(words: tuple[str, ...]) -> None:
     """`scheduling.py` stops if the plain reading chooses other clients."""
     assert re.search(r"ms", run(f"benchmarks/{words[0]}", *words[1:]))
+
+
+def test_rounds_beside_peers_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two repetitions of one step on two images: bare and ours have times and ratios, pfl too or a reason.
+
+    The only peer but pfl is the bare loop; so without pfl its ratio is 1.
+    """
+    page = tmp_path / "page.md"
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    words = ["--taus", "1", "--batch-size", "2", "--repeats", "2", "--write", str(page)]
+    only = ["bare", "pfl", "ours-fedteddi"]
+    said = run("benchmarks/peers.py", *words, *(word for name in only for word in ("--only", name)))
+    row = r"^\| ([^|,]+)[^|]* \| [\d.]+ \[[\d.]+, [\d.]+\] \| ([\d.]+) \| [\d.]+ \| [\d,]+ \| 1 \|$"
+    for text in (said, page.read_text(encoding="utf-8")):
+        ratios = re.findall(row, text, re.MULTILINE)
+        left_out = "Left out: pfl. τ = 1: pfl is not installed: pip install -r benchmarks" in text
+        expected = {"bare PyTorch loop", "fedteddi"} | (set() if left_out else {"pfl"})
+        assert {name for name, _ in ratios} == expected
+        assert not left_out or ratios[0][1] == "1.00"
+        assert "fedteddi, a FedTeddi round, takes this part of the best peer's time: " in text
+
+
+def test_peers_train_the_model_that_we_train() -> None:
+    peers = runpy.run_path(str(ROOT / "benchmarks" / "peers.py"))
+    for name in ("paper-cnn", "paper-cnn-same"):
+        ours = make_model(name, (3, 32, 32), 10, seed=0)
+        assert str(peers["make_model"](peers["Work"](name, 1, 2, 1))) == str(ours)
 
 
 def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
