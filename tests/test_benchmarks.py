@@ -90,6 +90,22 @@ def test_peers_train_the_model_that_we_train() -> None:
         assert str(peers["make_model"](peers["Work"](name, 1, 2, 1))) == str(ours)
 
 
+def test_startup_is_set_beside_the_imports_it_needs() -> None:
+    """A ratio for every row, and 1 for the baselines; how large the others are is the machine's affair."""
+    said = run("benchmarks/startup.py", "--repeats", "1", "--epochs", "0")
+    rows = dict(re.findall(r"│ (\S.*?) +│ +[\d.]+ │ +[\d.]+ │ +([\d.]+)× │", said))
+    assert {what for what, ratio in rows.items() if ratio == "1.00"} >= {
+        "numpy, typer and rich",
+        "import torch",
+    }
+    assert set(rows) - {"numpy, typer and rich", "import torch"} == {
+        "import fedteddi",
+        *(f"fedteddi {command}" for command in ("example", "schedule", "schedulers")),
+        "fedteddi run, at its first round",
+        "fedteddi run, first round done",
+    }
+
+
 def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
     """One round, one seed: rows for Random and every ε, and the page around the table stays."""
     page = tmp_path / "page.md"

@@ -6,17 +6,18 @@ import importlib.util
 import inspect
 import os
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedteddi.errors import InputError, nearest_hint, reworded, shown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 BUILT_IN = "built-in"
 PYTHON = "python:"  # what names an object that this process was given and nobody could import
@@ -174,6 +175,8 @@ def one_sentence(what: str) -> AbstractContextManager[None]:
 
 def read_value(text: str) -> Any:
     """Read the value of an option or setting as TOML, or else as the text it is."""
+    import tomllib
+
     try:
         found = tomllib.loads(f"x = {text}")
     except (ValueError, RecursionError):
@@ -220,11 +223,18 @@ def imported(load: Callable[[], Any], what: str) -> Any:
         raise InputError(f"{what} could not be imported: {type(error).__name__}: {error}") from error
 
 
-def _entry_point(kind: Kind, name: str) -> EntryPoint | None:
+def entry_points(group: str) -> "Iterable[EntryPoint]":
+    """Return what installed packages offer in a group; reading their metadata is put off until a name needs it."""
+    from importlib import metadata
+
+    return metadata.entry_points(group=group)
+
+
+def _entry_point(kind: Kind, name: str) -> "EntryPoint | None":
     return next((entry for entry in entry_points(group=kind.group) if entry.name == name), None)
 
 
-def _distribution(entry: EntryPoint) -> str:
+def _distribution(entry: "EntryPoint") -> str:
     dist = getattr(entry, "dist", None)
     return "an installed package" if dist is None else f"{dist.name} {dist.version}"
 

@@ -571,12 +571,6 @@ def test_bad_experiments_are_refused_in_one_sentence(cli: Cli, words: list[str],
     assert done.err.count("\n") == 1
 
 
-def test_scheduling_does_not_wait_for_torch() -> None:
-    """The commands that do not train must not import it: it takes seconds."""
-    script = "import sys, fedteddi.cli; sys.exit('torch' in sys.modules or 'pandas' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
-
-
 def test_a_rule_with_memory_goes_on_from_its_state_file(cli: Cli, reports: Path, tmp_path: Path) -> None:
     """Two calls with the file choose what two rounds in a row choose; the second one others than the first."""
     words = ("schedule", reports, "-s", "age-of-update", "--json", "--state", tmp_path / "state.json")

@@ -14,10 +14,10 @@ from fedteddi.cli.progress import watching
 from fedteddi.errors import InputError, nearest_hint
 from fedteddi.registry import read_options
 from fedteddi.schedulers.registry import built_in, named_rule
-from fedteddi.settings import Settings, load_experiment, override
 
 if TYPE_CHECKING:
     from fedteddi.results.runs import Study
+    from fedteddi.settings import Settings
 
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10, cifar100) or a .toml file.")
@@ -309,7 +309,9 @@ def parse_seeds(text: str, start: int = 0) -> list[int]:
     return seeds
 
 
-def _settings(experiment: str, rounds: int | None, changes: list[str] | None) -> Settings:
+def _settings(experiment: str, rounds: int | None, changes: list[str] | None) -> "Settings":
+    from fedteddi.settings import load_experiment, override
+
     settings = load_experiment(experiment)
     if rounds is not None:
         settings = settings.changed(rounds=[rounds if length else 0 for length in settings.rounds])

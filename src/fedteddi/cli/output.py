@@ -10,23 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.progress import Progress as RichProgress
 from rich.table import Column, Table
 from rich.text import Text
 
-from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.laws import NotTried
-from fedteddi.protocol.round_json.answer import Answer
 from fedteddi.registry import first_line, option_defaults
-from fedteddi.scenario.plan import Plan
 from fedteddi.schedulers.laws import LAWS, Broken
 from fedteddi.schedulers.references import BANDWIDTH, Reference
 from fedteddi.schedulers.schedule import Scheduler
@@ -34,6 +22,11 @@ from fedteddi.schedulers.view import RoundView
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.progress import Progress
+
+    from fedteddi.heterogeneity.objective import ObjectiveTerms
+    from fedteddi.protocol.round_json.answer import Answer
+    from fedteddi.scenario.plan import Plan
 
 
 def console(**more: Any) -> Console:
@@ -133,7 +126,7 @@ def print_invariants(name: str, invariants: Collection[str], faults: Mapping[str
     out.print(f"{name} {verdict} {len(invariants)} invariants{on}{more}.", soft_wrap=True)
 
 
-def print_answer(view: RoundView, answer: Answer) -> None:
+def print_answer(view: RoundView, answer: "Answer") -> None:
     """Print a schedule as a table, with what it achieves and who could not take part."""
     chosen = answer.schedule
     found = (
@@ -162,7 +155,7 @@ def print_answer(view: RoundView, answer: Answer) -> None:
             out.print(f"  and {len(answer.infeasible) - MOST_INFEASIBLE} more (--json lists them all)")
 
 
-def _objective_line(terms: ObjectiveTerms, called: tuple[str, str, str]) -> str:
+def _objective_line(terms: "ObjectiveTerms", called: tuple[str, str, str]) -> str:
     """Say what a set achieves and of which terms that is made; of the drift only where it counts."""
     name, first, second = called
     line = f"{name} {terms.total:.4f} = {first} {terms.variance:.4f} + {second} {terms.divergence:.4f}"
@@ -202,7 +195,7 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def print_plan(plan: Plan) -> None:
+def print_plan(plan: "Plan") -> None:
     """Print who holds which classes in each frame; + marks a class new to the client."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("client", justify="right")
@@ -219,9 +212,11 @@ def print_plan(plan: Plan) -> None:
     out.print(table)
 
 
-def progress_bar() -> RichProgress:
+def progress_bar() -> "Progress":
     """Return a live progress bar on stderr with the time that is left; in a narrow terminal, the words are cut."""
-    return RichProgress(
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
         BarColumn(bar_width=10),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -235,9 +230,18 @@ def progress_bar() -> RichProgress:
     )
 
 
-def download_bar() -> RichProgress:
+def download_bar() -> "Progress":
     """Return a live bar on stderr for what is being fetched: megabytes, their speed, the time that is left."""
-    return RichProgress(
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
@@ -247,7 +251,7 @@ def download_bar() -> RichProgress:
     )
 
 
-def _client_table(view: RoundView, answer: Answer) -> Table:
+def _client_table(view: RoundView, answer: "Answer") -> Table:
     chosen = answer.schedule
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("client", justify="right")

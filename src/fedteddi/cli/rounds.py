@@ -22,7 +22,6 @@ from fedteddi.protocol.example import example_round
 from fedteddi.protocol.round_json.answer import answer_round
 from fedteddi.protocol.round_json.reports import read_round, reports_schema, write_round
 from fedteddi.registry import read_options
-from fedteddi.results.folder import write_atomically
 from fedteddi.schedulers.laws import check_scheduler
 from fedteddi.schedulers.memory import State, as_json, from_json
 from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
@@ -133,6 +132,8 @@ def schedule(
         state = _read_state(rule, state_file, int(round.view.client_id.max()) + 1)
         chosen, state = checked_choice(rule, round.view, np.random.default_rng(seed), state)
     if state_file is not None:
+        from fedteddi.results.folder import write_atomically
+
         write_atomically(state_file, json.dumps(as_json(state)).encode())
     elif remembers(rule):
         say(

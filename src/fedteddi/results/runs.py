@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from fedteddi.errors import InputError
 from fedteddi.protocol.record import Accuracy as Accuracy
@@ -15,10 +14,9 @@ from fedteddi.results.folder import Failure
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
 
-if TYPE_CHECKING:
-    from matplotlib.figure import (
-        Figure,
-    )  # figures and tables are imported when one is asked for: they use this file
+if TYPE_CHECKING:  # figures and tables are imported when one is asked for: they use this file
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 CURVE = ["scheduler", "deadline_s", "seed", "frame", "round", "balanced", "global", "old", "new"]
 ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
@@ -86,8 +84,10 @@ class RunRecord:
         seen = (self.counts.sum(axis=1) > 0).cumsum(axis=0) > 0
         return np.asarray(seen[frame - 1]) if frame else np.zeros(self.counts.shape[2], dtype=bool)
 
-    def curve(self) -> pd.DataFrame:
+    def curve(self) -> "pd.DataFrame":
         """Return all evaluated rounds: frame, round, balanced, global, and accuracy on old and new classes."""
+        import pandas as pd
+
         rows = []
         deadline_s = math.nan if self.scheduler in REFERENCES else self.settings.radio.deadline_s
         for frame in range(len(self.counts)):
@@ -191,8 +191,10 @@ class Study:
         ]
         return sorted(own, key=lambda run: run.settings.seed)
 
-    def curves(self) -> pd.DataFrame:
+    def curves(self) -> "pd.DataFrame":
         """Return the evaluated rounds of all runs in one table."""
+        import pandas as pd
+
         return pd.concat([run.curve() for run in self.runs], ignore_index=True)
 
     def accuracy_figure(self, frame: int | None = None) -> "Figure":
@@ -227,13 +229,13 @@ class Study:
         self.check_reportable()
         return rounds_to_levels_by_frame(self)
 
-    def summary(self, frame: int | None = None) -> pd.DataFrame:
+    def summary(self, frame: int | None = None) -> "pd.DataFrame":
         """Return final, best and mean accuracy, who was scheduled, and what the frame cost."""
         from fedteddi.results import tables
 
         return tables.summary(self, self._played(frame))
 
-    def rounds_table(self, frame: int | None = None, targets: Sequence[float] = ()) -> pd.DataFrame:
+    def rounds_table(self, frame: int | None = None, targets: Sequence[float] = ()) -> "pd.DataFrame":
         """Return the rounds to each target accuracy; without targets, to levels that the best runs just reach."""
         from fedteddi.results import tables
 
@@ -241,7 +243,7 @@ class Study:
             self, self._played(frame), tables.levels(self, self._played(frame), targets)
         )
 
-    def costs_table(self, frame: int | None = None, targets: Sequence[float] = ()) -> pd.DataFrame:
+    def costs_table(self, frame: int | None = None, targets: Sequence[float] = ()) -> "pd.DataFrame":
         """Return the seconds, uplink and energy to each target accuracy."""
         from fedteddi.results import tables
 
@@ -251,14 +253,14 @@ class Study:
 
     def savings_table(
         self, frame: int | None = None, targets: Sequence[float] = (), ours: str = "fedteddi"
-    ) -> pd.DataFrame:
+    ) -> "pd.DataFrame":
         """Return how much sooner one rule reaches each target than every other."""
         from fedteddi.results import tables
 
         chosen = tables.levels(self, self._played(frame), targets)
         return tables.savings_table(self, self._played(frame), chosen, ours)
 
-    def continual_table(self, frame: int | None = None) -> pd.DataFrame:
+    def continual_table(self, frame: int | None = None) -> "pd.DataFrame":
         """Return accuracy on old and new classes, forgetting, backward transfer, rounds to recover."""
         from fedteddi.results import tables
 

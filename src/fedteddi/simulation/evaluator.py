@@ -22,9 +22,7 @@ def evaluate(engine: Engine, played: list[tuple[Run, RoundRecord]]) -> list[tupl
     if not due:
         return played
     found: dict[int, dict[str, Any]] = {index: {} for index in range(len(played))}
-    accuracies = engine.class_accuracy(
-        [Candidate(run.state.weights, run.clients.outputs(run.state.frame)) for _, run in due]
-    )
+    accuracies = _class_accuracies(engine, [played[index] for index, _ in due])
     for (index, run), accuracy in zip(due, accuracies, strict=True):
         found[index] = _accuracy(run, accuracy)
     probed = [(index, run) for index, run in due if _needs_loss(run)]
@@ -43,6 +41,29 @@ def evaluate(engine: Engine, played: list[tuple[Run, RoundRecord]]) -> list[tupl
 def _is_due(run: Run, record: RoundRecord) -> bool:
     last = record.round == run.settings.rounds[record.frame]
     return last or record.round % run.settings.evaluation.every == 0
+
+
+def _class_accuracies(engine: Engine, due: list[tuple[Run, RoundRecord]]) -> list[np.ndarray]:
+    """Return every model's test accuracy by class, [C]; one that is on record is not evaluated again."""
+    known = [_on_record(run, record) for run, record in due]
+    models = [
+        Candidate(run.state.weights, run.clients.outputs(run.state.frame))
+        for (run, _), found in zip(due, known, strict=True)
+        if found is None
+    ]
+    measured = iter(engine.class_accuracy(models) if models else ())
+    return [next(measured) if found is None else found for found in known]
+
+
+def _on_record(run: Run, record: RoundRecord) -> np.ndarray | None:
+    """Return the accuracy of a frame's first model if it was the first of the frame before, which had no rounds."""
+    before = run.records[-1] if run.records else None
+    if record.round or before is None or before.round or before.class_accuracy is None:
+        return None
+    outputs, outputs_then = (run.clients.outputs(frame) for frame in (record.frame, before.frame))
+    if outputs is not None and outputs_then is not None and (outputs != outputs_then).any():
+        return None  # it answers with more classes now
+    return np.array(before.class_accuracy, dtype=float)
 
 
 def _accuracy(run: Run, accuracy: np.ndarray) -> dict[str, Any]:

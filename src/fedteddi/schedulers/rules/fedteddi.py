@@ -11,7 +11,6 @@ from fedteddi.heterogeneity.mixes import pooled_mix, uniform_mix
 from fedteddi.heterogeneity.objective import Objective, drift_weight
 from fedteddi.schedulers.admission import AdmissionOptions
 from fedteddi.schedulers.references import FEDTEDDI, Reference
-from fedteddi.schedulers.search.exact import exact
 from fedteddi.schedulers.search.greedy import Found, greedy
 from fedteddi.schedulers.search.problem import SearchProblem
 from fedteddi.schedulers.search.refined import refined
@@ -74,6 +73,8 @@ class FedTeddi(SearchingRule, AdmissionOptions):
     def search_for(self, problem: SearchProblem, rng: np.random.Generator) -> Found:
         """Search in the way that was chosen."""
         if self.search == "exact":
+            from fedteddi.schedulers.search.exact import exact  # imports scipy.optimize, which is slow
+
             return exact(problem, rng, self.exact_time_limit_s)
         if self.search == "refined":
             return refined(problem, rng)

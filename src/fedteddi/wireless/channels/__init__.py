@@ -1,14 +1,16 @@
 """Channel models, one per file: keyed draws in, the power gain |H|² [N] of a round out."""
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fedteddi.errors import InputError, shown
 from fedteddi.registry import Kind, find, has_method, make, must, option_defaults
-from fedteddi.settings import RadioSettings
 from fedteddi.wireless.channels.channel import Channel, Draws, checked_gains
 from fedteddi.wireless.channels.rayleigh import Rayleigh
 from fedteddi.wireless.channels.shadowing import Shadowing
 from fedteddi.wireless.channels.trace import Trace
+
+if TYPE_CHECKING:  # pydantic takes longer to import than all else that a scheduler needs but numpy
+    from fedteddi.settings import RadioSettings
 
 __all__ = [
     "CHANNELS",
@@ -35,9 +37,9 @@ CHANNELS = Kind(
 )
 
 
-def channel_name(radio: RadioSettings) -> str:
+def channel_name(radio: "RadioSettings") -> str:
     """Return which channel the settings mean: a `gain_trace` implies `trace`."""
-    default = RadioSettings.model_fields["channel"].default
+    default = type(radio).model_fields["channel"].default
     if radio.gain_trace and radio.channel not in (default, "trace"):
         raise InputError(
             f"radio.channel={radio.channel!r} and radio.gain_trace={shown(radio.gain_trace)} exclude each other:"
@@ -48,7 +50,7 @@ def channel_name(radio: RadioSettings) -> str:
     return "trace" if radio.gain_trace else radio.channel
 
 
-def make_channel(radio: RadioSettings) -> Channel:
+def make_channel(radio: "RadioSettings") -> Channel:
     """Make the channel of an experiment from `radio.channel`, `radio.channel_options` and the `SHARED` keys."""
     name = channel_name(radio)
     kind = find(CHANNELS, name).value
@@ -60,7 +62,7 @@ def make_channel(radio: RadioSettings) -> Channel:
             raise InputError(f"radio.channel_options.{key}={shown(options[key])}: set radio.{key} instead")
         if key in known:
             options[key] = value
-        elif value != RadioSettings.model_fields[key].default:
+        elif value != type(radio).model_fields[key].default:
             raise InputError(
                 f"radio.{key}={shown(value)} has no effect on radio.channel={name!r}: leave it out"
             )
