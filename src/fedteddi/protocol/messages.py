@@ -24,9 +24,17 @@ class Request:
     weights: Vector  # the model the question is about
     clients: tuple[int, ...]
     needs: frozenset[str] = frozenset()  # for "report": what the rule wants to know
+    # For "report": who is asked for a gradient variance, if the rule needs one; None: everyone (docs/paper.md D5).
+    variance_from: frozenset[int] | None = None
     learning_rate: float = 0.0
     # For "class_gradients": images of each class wanted from each client, [N, C].
     samples: np.ndarray | None = None
+
+    def needs_from(self, client: int) -> frozenset[str]:
+        """Return what one client is asked for."""
+        if self.variance_from is None or client in self.variance_from:
+            return self.needs
+        return self.needs - {"gradient_std"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

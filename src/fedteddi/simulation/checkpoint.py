@@ -37,6 +37,7 @@ def save_checkpoint(run: Run) -> None:
         "previous_mix": {str(n): mix.tolist() for n, mix in state.previous_mix.items()},
         "current_mix": {str(n): mix.tolist() for n, mix in state.current_mix.items()},
         "not_finite": sorted(state.not_finite),
+        "gradient_std": state.gradient_std,
         "aggregation": _packed(state.aggregation, "aggregation", tensors),
         "best_aggregation": _packed(run.best_aggregation, "best_aggregation", tensors),
         "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
@@ -130,6 +131,7 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.previous_mix = {int(n): np.array(mix) for n, mix in facts["previous_mix"].items()}
     state.current_mix = {int(n): np.array(mix) for n, mix in facts["current_mix"].items()}
     state.not_finite = frozenset(facts.get("not_finite", ()))  # checkpoints before this was kept: nobody
+    state.gradient_std = facts.get("gradient_std", 0.0)
     if "scheduler_state" in facts:  # else the rule had no memory then
         state.scheduler_state = from_json(facts["scheduler_state"])
     run.finished = facts["finished"]

@@ -94,9 +94,11 @@ class InProcess:
         spread, only_loss = [], []
         for place, (_, request) in enumerate(asked):
             if "gradient_std" in request.needs:
-                spread += [(place, client) for client in request.clients]
-            elif "loss" in request.needs:
-                only_loss += [(place, client) for client in request.clients]
+                spread += [(place, n) for n in request.clients if "gradient_std" in request.needs_from(n)]
+            if "loss" in request.needs:
+                only_loss += [
+                    (place, n) for n in request.clients if "gradient_std" not in request.needs_from(n)
+                ]
 
         def probes(where: list[tuple[int, int]]) -> list[Probe]:
             return [asked[place][0].first_batch(asked[place][1], client) for place, client in where]
