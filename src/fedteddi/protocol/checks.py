@@ -5,7 +5,7 @@ A lie that could be true (a wrong but possible histogram, a finite but made-up l
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,8 +118,12 @@ def received_reports(
 
 
 def _stacked(parts: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    one, two = zip(*parts.values(), strict=True)
-    return np.array(one), np.array(two)
+    return _rows([one for one, _ in parts.values()]), _rows([two for _, two in parts.values()])
+
+
+def _rows(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack rows [C], or numbers: for many small arrays several times as fast as `np.array`."""
+    return np.concatenate(parts).reshape(len(parts), -1) if parts[0].ndim else np.array(parts)
 
 
 def _from_counts(

@@ -30,6 +30,14 @@ class Request:
     # For "class_gradients": images of each class wanted from each client, [N, C].
     samples: np.ndarray | None = None
 
+    @property
+    def measuring(self) -> tuple[int, ...]:
+        """Who is asked for a gradient variance."""
+        if "gradient_std" not in self.needs:
+            return ()
+        some = self.variance_from
+        return self.clients if some is None else tuple(n for n in self.clients if n in some)
+
     def needs_from(self, client: int) -> frozenset[str]:
         """Return what one client is asked for."""
         if self.variance_from is None or client in self.variance_from:
@@ -37,7 +45,7 @@ class Request:
         return self.needs - {"gradient_std"}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Report:
     """What every client says after local training, before anybody uploads a model.
 
