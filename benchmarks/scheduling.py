@@ -9,10 +9,12 @@ them) and the decision. Times are processor time, in which waiting for other use
 """
 
 import argparse
+import json
 import multiprocessing
 import resource
 import statistics
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Console
@@ -26,6 +28,8 @@ from fedteddi.wireless.computation import computation_delay_s
 from fedteddi.wireless.radio import Radio
 
 PLAIN_UP_TO = 10_000
+SIZES = [(n, 10) for n in (30, 100, 1_000, 10_000, 100_000, 1_000_000)]
+SIZES += [(n, 100) for n in (30, 1_000, 10_000, 100_000)]
 
 
 def large_round(clients: int, classes: int, seed: int = 0) -> RoundView:
@@ -118,40 +122,49 @@ def compared(found: dict[str, float], elements: int) -> tuple[str, str, str]:
     )
 
 
+def rows(search: str = "greedy", *, quick: bool = False) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """Measure all sizes, each in a process of its own: clients, classes, and what was found."""
+    for clients, classes in SIZES:
+        if not quick or clients <= 10_000:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                repeats = 7 if clients <= 100_000 else 3
+                yield clients, classes, pool.apply(measure, (clients, classes, repeats, search))
+
+
+def cells(clients: int, classes: int, found: dict[str, float], search: str) -> list[str]:
+    """Return a row of the table."""
+    return [
+        f"{clients:,}",
+        str(classes),
+        f"{found['scheduled']:.0f}",
+        f"{found['seconds'] * 1e3:.2f}",
+        *(compared(found, clients * classes) if search == "greedy" else ()),
+        f"{found['peak_mib']:,.0f}",
+    ]
+
+
+def head(search: str) -> list[str]:
+    """Return the table's columns."""
+    beside = ["ns/client/class/step", "plain ms", "plain/ours"] if search == "greedy" else []
+    return ["clients", "classes", "scheduled", "decision ms", *beside, "peak MiB"]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="stop at 10,000 clients")
     parser.add_argument("--search", choices=("greedy", "refined"), default="greedy", help="greedy by default")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for every size")
     options = parser.parse_args()
-    quick, search = options.quick, options.search
-    sizes = [(n, 10) for n in (30, 100, 1_000, 10_000, 100_000, 1_000_000)]
-    sizes += [(n, 100) for n in (30, 1_000, 10_000, 100_000)]
-    table = Table(
-        "clients",
-        "classes",
-        "scheduled",
-        "decision ms",
-        "ns/client/class/step",
-        "plain ms",
-        "plain/ours",
-        "peak MiB",
-    )
+    if options.json:
+        for clients, classes, numbers in rows(options.search, quick=options.quick):
+            print(json.dumps({"clients": clients, "classes": classes, "found": numbers}))
+        return
+    table = Table(*head(options.search))
     for column in table.columns:
         column.justify = "right"
-    for clients, classes in sizes:
-        if quick and clients > 10_000:
-            continue
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            found = pool.apply(measure, (clients, classes, 7 if clients <= 100_000 else 3, search))
-        table.add_row(
-            f"{clients:,}",
-            str(classes),
-            f"{found['scheduled']:.0f}",
-            f"{found['seconds'] * 1e3:.2f}",
-            *(compared(found, clients * classes) if search == "greedy" else ("–", "–", "–")),
-            f"{found['peak_mib']:,.0f}",
-        )
+    for found in rows(options.search, quick=options.quick):
+        table.add_row(*cells(*found, options.search))
     Console(width=120).print(table)
 
 

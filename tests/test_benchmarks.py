@@ -106,6 +106,20 @@ def test_startup_is_set_beside_the_imports_it_needs() -> None:
     }
 
 
+def test_growth_writes_its_tables_and_its_picture_into_a_page(tmp_path: Path) -> None:
+    """Two sizes of everything; what stands around the marks stays, and no time is asked for."""
+    page = tmp_path / "page.md"
+    committed = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    page.write_text(committed, encoding="utf-8")
+    run("benchmarks/growth.py", "--quick", "--write", str(page))
+    made = page.read_text(encoding="utf-8")
+    around = "<!-- benchmarks/growth.py (?:begins|ends) -->"
+    assert re.split(around, made)[::2] == re.split(around, committed)[::2]
+    clients = made.partition("## A round, as clients grow")[2].partition("## ")[0]
+    assert re.findall(r"^\| ([\d,]+) \|", clients, re.MULTILINE) == ["30", "300"]
+    assert 1000 < (tmp_path / "page" / "growth.png").stat().st_size < 150_000
+
+
 def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
     """One round, one seed: rows for Random and every ε, and the page around the table stays."""
     page = tmp_path / "page.md"

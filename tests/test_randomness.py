@@ -1,9 +1,10 @@
 """Draws belong to their key, not to the order of calls."""
 
 import numpy as np
+import pytest
 
 from fedteddi import example_round
-from fedteddi.randomness import keyed_rng
+from fedteddi.randomness import keyed_rng, keyed_rngs
 
 
 def test_same_key_same_draw() -> None:
@@ -37,3 +38,14 @@ def test_the_deadline_changes_nothing_but_the_band_needed() -> None:
     np.testing.assert_array_equal(tight.batch_mix, relaxed.batch_mix)
     np.testing.assert_array_equal(tight.class_norm, relaxed.class_norm)
     assert (tight.needed_hz > relaxed.needed_hz).any()
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**61 + 5])
+def test_many_keyed_generators_are_those_made_one_by_one(seed: int) -> None:
+    """Whole states: to the bit the generators that numpy seeds."""
+    clients = [0, 1, 2, 29, 100_000, 2**32 - 1]
+    many = keyed_rngs(seed, "batches", clients, frame=3, round=2_000)
+    for client, rng in zip(clients, many, strict=True):
+        one = keyed_rng(seed, "batches", frame=3, round=2_000, client=client)
+        assert rng.bit_generator.state == one.bit_generator.state
+    assert list(keyed_rngs(seed, "batches", [])) == []

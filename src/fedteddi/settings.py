@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.registry import Kind, find, is_part, must, name_of, read_value
@@ -16,6 +16,15 @@ from fedteddi.registry import Kind, find, is_part, must, name_of, read_value
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _all_or_count(value: Any) -> Any:
+    if value == "all" or (type(value) is int and value >= 1):
+        return value
+    raise ValueError('give "all", or how many: a whole number, at least 1')
+
+
+AllOrCount = Annotated[Literal["all"] | int, BeforeValidator(_all_or_count)]
 # Numbers that tomli-w gives a line each; it escapes the line ends in texts.
 LONG_LIST = re.compile(r"\[\n(?: *[-+.\w]+,\n)+ *\]")
 
@@ -113,6 +122,7 @@ class EstimateSettings(Section):
     class_norm_layers: Literal["all", "head"] = "all"
     first_class_norm: Literal["estimated", "ones"] = "estimated"
     gradient_std: Literal["variance", "std"] = "variance"
+    gradient_std_clients: AllOrCount = "all"  # how many clients, drawn every round, measure it
     power_of_choice_loss: Literal["first-batch", "local-steps"] = "first-batch"
 
 

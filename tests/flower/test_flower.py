@@ -562,3 +562,23 @@ def test_the_servers_memory_and_channel_are_the_servers(tmp_path: Path) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert losses[2] != pytest.approx(losses[1], rel=1e-4)
     assert [r.clients for r in mine.records] == [r.clients for r in theirs.records]
+
+
+def test_only_the_drawn_nodes_are_asked_for_a_variance(tmp_path: Path) -> None:
+    """`estimates.gradient_std_clients` = 2: a fleet gives the simulator's results; the others' reports are normal."""
+    settings = patient(rounds=[1, 2], estimates__gradient_std_clients=2)
+    grid = MemoryGrid(settings, tmp_path)
+    found = play(grid, settings, data=tiny_data())
+    expected = simulate(settings, data=tiny_data())
+    assert len(found.records) == len(expected.records)
+    for mine, theirs in zip(found.records, expected.records, strict=True):
+        assert (mine.clients, mine.failures) == (theirs.clients, {})
+        if mine.gradient_std is not None:
+            assert mine.gradient_std == pytest.approx(theirs.gradient_std, rel=1e-4)
+    asked = [
+        "gradient_std" in message.content.config_records["asked"]["needs"]  # type: ignore[operator]
+        for message in grid.sent
+        if message.metadata.message_type == "train.report"
+    ]
+    assert asked.count(True) == 2 * sum(settings.rounds)
+    assert len(asked) == 6 * sum(settings.rounds)

@@ -57,7 +57,7 @@ def test_runs_of_a_seed_with_other_batches_draw_their_own() -> None:
     plan = world.plan(settings)
     smaller = settings.changed(training__batch_size=settings.training.batch_size - 1).training
     sizes = [world.batches(plan, 0, 1, 0, training)[0].shape[1] for training in (settings.training, smaller)]
-    counted = [world.batch_counts(plan, 0, 1, 0, how).sum() for how in (settings.training, smaller)]
+    counted = [world.batch_counts(plan, 0, 1, (0,), how).sum() for how in (settings.training, smaller)]
     assert sizes == [settings.training.batch_size, settings.training.batch_size - 1]
     assert counted == [size * settings.training.local_steps for size in sizes]
 

@@ -3,7 +3,7 @@
 import hmac
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -135,8 +135,8 @@ class Device:
         reported: Report = answers.given[self.number]
         measured_s = trained_s if self.settings.fleet.compute_s == "measured" else None
         gain = self.holding.channel_gain
-        parts = {**vars(reported), "compute_s": measured_s, "channel_gain": None if gain is None else gain()}
-        return Report(**parts), self.clients.parked.pop((request.frame, request.round, self.number))
+        full = replace(reported, compute_s=measured_s, channel_gain=None if gain is None else gain())
+        return full, self.clients.parked.pop((request.frame, request.round, self.number))
 
     def class_gradients(self, request: Request) -> ClassGradients:
         """Return sums of loss gradients over images of each class that the server asked for."""

@@ -61,7 +61,7 @@ def request_records(request: Request, client: int, tag: str) -> RecordDict:
         "frame": request.frame,
         "round": request.round,
         "learning_rate": request.learning_rate,
-        "needs": sorted(request.needs),
+        "needs": sorted(request.needs_from(client)),
     }
     if request.samples is not None:
         asked["samples"] = [int(count) for count in request.samples[client]]

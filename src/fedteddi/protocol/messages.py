@@ -24,12 +24,28 @@ class Request:
     weights: Vector  # the model the question is about
     clients: tuple[int, ...]
     needs: frozenset[str] = frozenset()  # for "report": what the rule wants to know
+    # For "report": who is asked for a gradient variance, if the rule needs one; None: everyone (docs/paper.md D5).
+    variance_from: frozenset[int] | None = None
     learning_rate: float = 0.0
     # For "class_gradients": images of each class wanted from each client, [N, C].
     samples: np.ndarray | None = None
 
+    @property
+    def measuring(self) -> tuple[int, ...]:
+        """Who is asked for a gradient variance."""
+        if "gradient_std" not in self.needs:
+            return ()
+        some = self.variance_from
+        return self.clients if some is None else tuple(n for n in self.clients if n in some)
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+    def needs_from(self, client: int) -> frozenset[str]:
+        """Return what one client is asked for."""
+        if self.variance_from is None or client in self.variance_from:
+            return self.needs
+        return self.needs - {"gradient_std"}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Report:
     """What every client says after local training, before anybody uploads a model.
 

@@ -7,12 +7,12 @@ import numpy as np
 
 from fedteddi.aggregation import Aggregation, Received, Vector
 from fedteddi.errors import DivergedError, InputError
-from fedteddi.heterogeneity.estimates import pooled_gradient_std
 from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_counts
 from fedteddi.protocol.checks import Failures, ReceivedReports, received_reports
 from fedteddi.protocol.class_norms import update_class_norm
+from fedteddi.protocol.gradient_std import measured_gradient_std, who_measures
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.round_json.answer import finish_s
 from fedteddi.protocol.state import RoundFacts, ServerState, ask, check_not_diverged
@@ -135,11 +135,22 @@ class _Round:
 
     def _collect_reports(self) -> Generator[Request, Answers, ReceivedReports | None]:
         state, everyone = self.state, tuple(range(len(self.state.times_scheduled)))
-        answers = yield ask("report", state, everyone, needs=self.needs, learning_rate=self.learning_rate)
-        classes = len(state.class_norm)
-        received, rejections = received_reports(answers, everyone, self.needs, classes, self.settings)
+        asked = who_measures(self.settings, self.world.seed, state.frame, state.round, len(everyone))
+        request = ask(
+            "report",
+            state,
+            everyone,
+            needs=self.needs,
+            variance_from=asked,
+            learning_rate=self.learning_rate,
+        )
+        answers = yield request
+        received, rejections = received_reports(answers, request, len(state.class_norm), self.settings)
         self.failures.note(answers.failed, rejections)
         check_not_diverged(state, rejections, anybody=received is not None)
+        if received is not None and "gradient_std" in self.needs:
+            found = measured_gradient_std(received, asked, self.settings)
+            state.gradient_std = state.gradient_std if found is None else found
         return received
 
     def _estimate_class_norm(
@@ -201,7 +212,7 @@ class _Round:
             needed_hz=self.world.needed_hz(frame, number, gain, compute_s, self.model_bits),
             channel_gain=gain,
             times_scheduled=state.times_scheduled[members],
-            gradient_std=self._gradient_std(received, counted),
+            gradient_std=state.gradient_std if "gradient_std" in needs else 0.0,
             class_norm=state.class_norm,
             loss=received.numbers("loss") if "loss" in needs else None,
             update_norm=received.numbers("update_norm") if "update_norm" in needs else None,
@@ -211,12 +222,6 @@ class _Round:
             model_bits=self.model_bits,
             client_id=np.array(members),
         )
-
-    def _gradient_std(self, received: ReceivedReports, counted: np.ndarray) -> float:
-        if "gradient_std" not in self.needs:
-            return 0.0
-        variance = received.numbers("gradient_variance")
-        return pooled_gradient_std(variance, counted, pool=self.settings.estimates.gradient_std)
 
     def _collect_uploads(
         self, received: ReceivedReports, scheduled: tuple[int, ...]

@@ -29,6 +29,7 @@ class ServerState:
     aggregation: State = None  # what the aggregation rule remembers; None: nothing yet
     # Who sent numbers that are not finite since the model last changed, in phases without one valid answer.
     not_finite: frozenset[int] = frozenset()
+    gradient_std: float = 0.0  # the last σ̂: it stays where none of those asked for a variance sends one
     scheduler_state: State = None  # what a rule with memory carries from round to round
 
     def enter_frame(self, frame: int) -> None:

@@ -17,6 +17,8 @@ from fedteddi.schedulers.memory import as_json, from_json
 from fedteddi.schedulers.schedule import remembers
 from fedteddi.simulation.run import Run
 
+MIXES = ("previous_mix", "current_mix")  # of a state: a row for every client, so kept as arrays
+
 
 def save_checkpoint(run: Run) -> None:
     """Write all a run needs to go on, in one file, in one go."""
@@ -27,6 +29,10 @@ def save_checkpoint(run: Run) -> None:
     tensors = {"weights": state.weights.cpu()}
     if run.best_weights is not None:
         tensors["best_weights"] = run.best_weights.cpu()
+    for name in MIXES:
+        if mixes := getattr(state, name):
+            tensors[f"{name}.clients"] = torch.tensor([*mixes])
+            tensors[f"{name}.shares"] = torch.from_numpy(np.array([*mixes.values()]))
     facts = {
         "frame": state.frame,
         "round": state.round,
@@ -34,9 +40,8 @@ def save_checkpoint(run: Run) -> None:
         "class_norm": state.class_norm.tolist(),
         "classes_seen": state.classes_seen.tolist(),
         "times_scheduled": state.times_scheduled.tolist(),
-        "previous_mix": {str(n): mix.tolist() for n, mix in state.previous_mix.items()},
-        "current_mix": {str(n): mix.tolist() for n, mix in state.current_mix.items()},
         "not_finite": sorted(state.not_finite),
+        "gradient_std": state.gradient_std,
         "aggregation": _packed(state.aggregation, "aggregation", tensors),
         "best_aggregation": _packed(run.best_aggregation, "best_aggregation", tensors),
         "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
@@ -49,6 +54,16 @@ def save_checkpoint(run: Run) -> None:
     text = json.dumps(facts)
     about = {"state": text, "sha256": _checksum(text, tensors)}
     write_atomically(run.folder.checkpoint, safetensors.torch.save(tensors, about))
+
+
+def _mixes(name: str, facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[int, np.ndarray]:
+    """Return mixes by client; checkpoints of earlier versions hold them as text."""
+    if name in facts:
+        return {int(n): np.array(mix) for n, mix in facts[name].items()}
+    if f"{name}.clients" not in tensors:
+        return {}
+    clients, shares = (tensors[f"{name}.{part}"] for part in ("clients", "shares"))
+    return dict(zip(clients.tolist(), shares.numpy(), strict=True))
 
 
 def _packed(state: State, name: str, tensors: dict[str, Tensor]) -> Any:
@@ -127,9 +142,9 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.class_norm = np.array(facts["class_norm"])
     state.classes_seen = np.array(facts["classes_seen"], dtype=bool)
     state.times_scheduled = np.array(facts["times_scheduled"], dtype=np.int64)
-    state.previous_mix = {int(n): np.array(mix) for n, mix in facts["previous_mix"].items()}
-    state.current_mix = {int(n): np.array(mix) for n, mix in facts["current_mix"].items()}
+    state.previous_mix, state.current_mix = (_mixes(name, facts, tensors) for name in MIXES)
     state.not_finite = frozenset(facts.get("not_finite", ()))  # checkpoints before this was kept: nobody
+    state.gradient_std = facts.get("gradient_std", 0.0)
     if "scheduler_state" in facts:  # else the rule had no memory then
         state.scheduler_state = from_json(facts["scheduler_state"])
     run.finished = facts["finished"]

@@ -70,6 +70,6 @@ class Clients:
 
     def first_batch(self, request: Request, client: int) -> Probe:
         """Return the client's first batch as a question about the model it was sent."""
-        samples, views, _ = self.batches(request.frame, request.round, client)
-        seen = None if views is None else views[0]
-        return Probe(request.weights, samples[0], seen, self.outputs(request.frame))
+        training = self.settings.training
+        samples, views = self.world.first_batch(self.plan, request.frame, request.round, client, training)
+        return Probe(request.weights, samples, views, self.outputs(request.frame))

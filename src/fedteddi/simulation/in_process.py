@@ -5,6 +5,7 @@ batch. Only the scheduled are trained, after selection. Because every draw is ke
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +18,6 @@ from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, Cla
 from fedteddi.simulation.clients import Clients
 
 GRADIENTS_AT_ONCE = 64  # held where only norms are wanted; a large model's gradient takes tens of megabytes
-MEASURED = frozenset({"gradient_std", "loss", "update_norm"})  # what a report says only where a rule needs it
 Asked = list[tuple[Clients, Request]]
 
 
@@ -77,14 +77,11 @@ class InProcess:
         probed = self._probed(asked)
         found = []
         for place, (clients, request) in enumerate(asked):
-            given = {client: _histograms(clients, request, client) for client in request.clients}
-            if request.needs & MEASURED:
-                given = {
-                    client: _measured(
-                        given[client], clients, request, client, *probed.get((place, client), (None, None))
-                    )
-                    for client in request.clients
-                }
+            given = _histograms(clients, request)
+            measuring = request.clients if request.needs & {"loss", "update_norm"} else request.measuring
+            for client in measuring:
+                numbers = probed.get((place, client), (None, None))
+                given[client] = _measured(given[client], clients, request, client, *numbers)
             found.append(Answers(given, {}))
         return found
 
@@ -93,10 +90,11 @@ class InProcess:
         found: dict[tuple[int, int], tuple[float | None, float]] = {}
         spread, only_loss = [], []
         for place, (_, request) in enumerate(asked):
-            if "gradient_std" in request.needs:
-                spread += [(place, client) for client in request.clients]
-            elif "loss" in request.needs:
-                only_loss += [(place, client) for client in request.clients]
+            measuring = request.measuring
+            spread += [(place, client) for client in measuring]
+            if "loss" in request.needs:
+                others = set(request.clients).difference(measuring)
+                only_loss += [(place, client) for client in request.clients if client in others]
 
         def probes(where: list[tuple[int, int]]) -> list[Probe]:
             return [asked[place][0].first_batch(asked[place][1], client) for place, client in where]
@@ -157,15 +155,18 @@ class InProcess:
             yield part * float(len(probe.samples))
 
 
-def _histograms(clients: Clients, request: Request, client: int) -> Report:
-    """Return the part of a client's report that says what it holds and trains on."""
-    counts = clients.plan.frames[request.frame].counts[client]
+def _histograms(clients: Clients, request: Request) -> dict[int, Report]:
+    """Return the part of the clients' reports that says what they hold and train on."""
+    counts = clients.plan.frames[request.frame].counts
     if clients.settings.privacy.epsilon > 0:  # no true histogram leaves the client
-        mix = clients.reported_mix(request.frame, client)
-        return Report(num_samples=int(counts.sum()), released_mix=mix)
+        mixes = {n: clients.reported_mix(request.frame, n) for n in request.clients}
+        return {n: Report(num_samples=int(counts[n].sum()), released_mix=mix) for n, mix in mixes.items()}
     training = clients.settings.training
-    trained_on = clients.world.batch_counts(clients.plan, request.frame, request.round, client, training)
-    return Report(data_counts=counts, batch_counts=trained_on)
+    drawn = clients.world.batch_counts(clients.plan, request.frame, request.round, request.clients, training)
+    return {
+        n: Report(data_counts=counts[n], batch_counts=trained_on)
+        for n, trained_on in zip(request.clients, drawn, strict=True)
+    }
 
 
 def _measured(
@@ -180,11 +181,8 @@ def _measured(
     trained = clients.parked.get((request.frame, request.round, client))
     if clients.loss_over_steps and trained is not None:
         loss = trained.mean_loss
-    return Report(
-        data_counts=report.data_counts,
-        batch_counts=report.batch_counts,
-        num_samples=report.num_samples,
-        released_mix=report.released_mix,
+    return replace(
+        report,
         gradient_variance=variance,
         loss=loss if "loss" in request.needs else None,
         update_norm=trained.update_norm if trained and "update_norm" in request.needs else None,

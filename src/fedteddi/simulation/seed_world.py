@@ -9,12 +9,13 @@ from fedteddi.learning.augmentation import draw_views
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.protocol.messages import Request
-from fedteddi.randomness import RoundDraws, keyed_rng
+from fedteddi.randomness import RoundDraws, keyed_rng, keyed_rngs
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings, TrainingSettings
 from fedteddi.wireless.environment import Environment
 
+COUNTED_AT_ONCE = 1024  # clients whose batches are held while their classes are counted
 # The samples of τ steps, [τ, b], the views of their images, and dropout's keys.
 Batches = tuple[np.ndarray, np.ndarray | None, np.ndarray]
 
@@ -58,24 +59,53 @@ class SeedWorld:
         def draw() -> Batches:
             held = plan.frames[frame].held[client]
             rng = keyed_rng(self.seed, "batches", frame=frame, round=round, client=client)
-            samples = np.stack([rng.choice(held, size=size, replace=False) for _ in range(steps)])
+            samples = _steps(rng, held, steps, size)
             views = draw_views(rng, samples.shape, augment)
             dropout = keyed_rng(self.seed, "dropout", frame=frame, round=round, client=client)
             return samples, views, draw_keys(dropout, steps)
 
         return self._draws.once(frame, round, ("batches", plan, client, steps, size, augment), draw)
 
-    def batch_counts(
+    def first_batch(
         self, plan: Plan, frame: int, round: int, client: int, training: TrainingSettings
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the samples and views of a client's first step, [b]; without views, no others are drawn."""
+        if training.augment != "none":
+            samples, views, _ = self.batches(plan, frame, round, client, training)
+            return samples[0], None if views is None else views[0]
+
+        def draw() -> np.ndarray:
+            rng = keyed_rng(self.seed, "batches", frame=frame, round=round, client=client)
+            (first,) = _steps(rng, plan.frames[frame].held[client], 1, training.batch_size)
+            return np.asarray(first)
+
+        key = ("first batch", plan, client, training.batch_size)
+        return self._draws.once(frame, round, key, draw), None
+
+    def batch_counts(
+        self, plan: Plan, frame: int, round: int, clients: tuple[int, ...], training: TrainingSettings
     ) -> np.ndarray:
-        """Count the samples of each class in a client's batches, [C]."""
+        """Count the samples of each class in the clients' batches, [n, C]; the batches themselves are not kept.
+
+        Everybody reports these, few train: drawing theirs a second time is cheaper than holding everybody's.
+        """
+        steps, size, classes = training.local_steps, training.batch_size, self.num_classes
 
         def count() -> np.ndarray:
-            samples, _, _ = self.batches(plan, frame, round, client, training)
-            return np.bincount(self.labels[samples.ravel()], minlength=self.num_classes)
+            held = plan.frames[frame].held
+            counts = np.zeros((len(clients), classes), dtype=np.int64)
+            for start in range(0, len(clients), COUNTED_AT_ONCE):
+                some = clients[start : start + COUNTED_AT_ONCE]
+                rngs = keyed_rngs(self.seed, "batches", some, frame=frame, round=round)
+                samples = [
+                    _steps(rng, held[n], steps, size).ravel() for n, rng in zip(some, rngs, strict=True)
+                ]
+                cell = np.arange(len(some))[:, None] * classes + self.labels[np.array(samples)]  # [n, τb]
+                found = np.bincount(cell.ravel(), minlength=len(some) * classes)
+                counts[start : start + len(some)] = found.reshape(len(some), classes)
+            return counts
 
-        key = ("batch counts", plan, client, training.local_steps, training.batch_size, training.augment)
-        return self._draws.once(frame, round, key, count)
+        return self._draws.once(frame, round, ("batch counts", plan, clients, steps, size), count)
 
     def released_mix(self, plan: Plan, frame: int, client: int, epsilon: float) -> np.ndarray:
         """Return the one noisy class mix that a client releases in a frame (docs/privacy.md)."""
@@ -94,7 +124,8 @@ class SeedWorld:
 
         def draw() -> dict[int, np.ndarray]:
             found: dict[int, list[np.ndarray]] = {}
-            for client in request.clients:
+            asked = set(np.flatnonzero(wanted.any(axis=1)).tolist())  # few: the others need no generator
+            for client in (n for n in request.clients if n in asked):
                 rng = keyed_rng(self.seed, "estimates", frame=frame, round=number, client=client + 1)
                 held = plan.frames[frame].held[client]
                 labels = self.labels[held]
@@ -108,3 +139,8 @@ class SeedWorld:
 
         key = ("class samples", plan, request.clients, wanted.tobytes())
         return self._draws.once(frame, number, key, draw)
+
+
+def _steps(rng: np.random.Generator, held: np.ndarray, steps: int, size: int) -> np.ndarray:
+    """Draw the samples of some steps, each without replacement, [τ, b]."""
+    return np.asarray(held[[rng.choice(len(held), size, replace=False) for _ in range(steps)]])
