@@ -22,7 +22,7 @@ from fedteddi.learning.engine import Candidate, OnStep, Probe, Trained, TrainJob
 from fedteddi.learning.evaluation import classified, pieces, share_right
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.statistics import class_gradient, gradient_variance, loss_sum
-from fedteddi.learning.training import draws_by_itself, seeded, train_one
+from fedteddi.learning.training import train_one
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -63,21 +63,36 @@ class SideBySide:
         return weights.cpu()
 
     def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
-        """Run the jobs; `on_step` is called by the thread that asks."""
-        if len(jobs) < 2 or self.side_by_side == 1 or self._train_draws(jobs[0]):
+        """Run the jobs; `on_step` is called by the thread that asks.
 
-            def alone(_: FlatModel, job: TrainJob) -> Trained:
-                with seeded(job):
-                    return train_one(job, self.model, self.data, on_step)
+        PyTorch's generator is one for all threads. So if anything drew from it, the jobs are run again, in turn and
+        each with its own seed, and so are all that follow.
+        """
+        if not self._draws:
+            before = torch.get_rng_state()
+            done = self._train_side_by_side(jobs, on_step)
+            self._draws = not torch.equal(before, torch.get_rng_state())
+            if not self._draws:
+                return done
+            torch.set_rng_state(before)
 
-            return self._in_turn(alone, jobs)
-        taken, stopped = [0] * len(jobs), threading.Event()
+        def seeded(model: FlatModel, job: TrainJob) -> Trained:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(int(job.dropout_keys[0, 0]) + 2**31)
+                return train_one(job, model, self.data, on_step)
+
+        return self._in_turn(seeded, jobs)
+
+    def _train_side_by_side(self, jobs: Sequence[TrainJob], on_step: OnStep | None) -> list[Trained]:
+        taken, stopped, asking = [0] * len(jobs), threading.Event(), threading.get_ident()
 
         def work(model: FlatModel, index: int) -> Trained:
             def count(step: int) -> None:
                 taken[index] = step
                 if stopped.is_set():
                     raise InterruptedError("nobody waits for this job any more")
+                if on_step is not None and threading.get_ident() == asking:
+                    on_step(step)
 
             return train_one(jobs[index], model, self.data, count)
 
@@ -142,12 +157,6 @@ class SideBySide:
     def _batch(self, model: FlatModel, probe: Probe) -> tuple[Tensor, Tensor]:
         model.load(probe.weights, probe.outputs)
         return self.data.training_batch(probe.samples, probe.views)
-
-    def _train_draws(self, job: TrainJob) -> bool:
-        """Try out a job's first step, once: PyTorch's generator is one for all threads."""
-        if self._draws is None:
-            (self._draws,) = self._in_turn(lambda model, one: draws_by_itself(one, model, self.data), [job])
-        return self._draws
 
     def _in_turn(self, work: Callable[[FlatModel, Item], Found], items: Sequence[Item]) -> list[Found]:
         """Do the work on items in this thread."""

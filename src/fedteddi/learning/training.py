@@ -1,9 +1,5 @@
 """Local training, one job after another: SGD with momentum, the buffer zero at the start."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-
 import numpy as np
 import torch
 
@@ -37,24 +33,3 @@ def train_one(job: TrainJob, model: FlatModel, data: Dataset, on_step: OnStep | 
             on_step(step + 1)
     moved = float(torch.linalg.vector_norm((model.weights - job.weights).double()))
     return Trained(model.weights.clone(), float(np.mean(losses)), moved)
-
-
-@contextmanager
-def seeded(job: TrainJob) -> Iterator[None]:
-    """Seed PyTorch's generator for a job, and put it back: for models that draw in ways of their own."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(job.dropout_keys[0, 0]) + 2**31)
-        yield
-
-
-def draws_by_itself(job: TrainJob, model: FlatModel, data: Dataset) -> bool:
-    """Tell whether a job's first step draws from PyTorch's generator; nn.Dropout follows its key and does not."""
-    rate = float(np.broadcast_to(job.learning_rate, len(job.samples))[0])
-    views = None if job.views is None else job.views[:1]
-    first = replace(
-        job, samples=job.samples[:1], views=views, learning_rate=rate, dropout_keys=job.dropout_keys[:1]
-    )
-    with seeded(job):
-        before = torch.get_rng_state()
-        train_one(first, model, data)
-        return not torch.equal(before, torch.get_rng_state())
