@@ -323,6 +323,7 @@ def flower_model(words: tuple[str, ...]) -> tuple[Work, nn.Module]:
 
 def ours(scheduler: str, work: Work, turns: Turns) -> None:
     """Play the paper's CIFAR-10 round, frame 1, at T_max = 1.2 s."""
+    from fedteddi.learning.cpu import usable_threads
     from fedteddi.learning.datasets.dataset import Dataset
     from fedteddi.settings import load_experiment
     from fedteddi.simulation.laboratory import Laboratory
@@ -339,7 +340,7 @@ def ours(scheduler: str, work: Work, turns: Turns) -> None:
         training__pretrain_epochs=0,
         evaluation__every=10**6,
     )
-    laboratory = Laboratory(settings, data)
+    laboratory = Laboratory(settings, data, threads=usable_threads())
     run = laboratory.new_run(settings)
     while not run.records or run.records[-1].frame == 0:
         laboratory.advance([run])  # into frame 1
