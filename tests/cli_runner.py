@@ -20,7 +20,7 @@ class Outcome:
 
 def runner(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     # Each command would be a process of its own; how long pytest runs already is none of its business.
-    monkeypatch.setattr("fedteddi.cli.experiments.process_age_s", lambda: 0.0)
+    monkeypatch.setattr("fedteddi.cli.options.process_age_s", lambda: 0.0)
 
     def run(*words: Any, stdin: str | bytes = "") -> Outcome:
         given = stdin.encode() if isinstance(stdin, str) else stdin

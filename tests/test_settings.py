@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedteddi import InputError, Settings
-from fedteddi.cli.experiments import parse_seeds
+from fedteddi.cli.options import parse_seeds
 from fedteddi.settings import load_experiment, override, read_settings, write_settings
 from small_world import tiny_settings
 

@@ -423,7 +423,7 @@ def test_a_time_limit_counts_from_the_processs_start(
     cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that is 100 s old has nothing left of 99 s, and plenty of 1,100."""
-    monkeypatch.setattr("fedteddi.cli.experiments.process_age_s", lambda: 100.0)
+    monkeypatch.setattr("fedteddi.cli.options.process_age_s", lambda: 100.0)
     for words in (["run", tiny], ["compare", tiny, "--scheduler", "random"]):
         late = cli(*words, "--time-limit", 99, "--out", words[0])
         assert late.code == 0

@@ -4,7 +4,7 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -13,9 +13,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from fedteddi.laws import NotTried
 from fedteddi.registry import first_line, option_defaults
-from fedteddi.schedulers.laws import LAWS, Broken
 from fedteddi.schedulers.references import BANDWIDTH, Reference
 from fedteddi.schedulers.schedule import Scheduler
 from fedteddi.schedulers.view import RoundView
@@ -95,35 +93,6 @@ def print_bibtex(rules: Iterable[type[Scheduler]]) -> None:
     """Print the BibTeX entries of the rules and of the bandwidth formula, each once."""
     entries = [*(_reference(rule).bibtex for rule in rules), BANDWIDTH.bibtex]
     print("\n\n".join(dict.fromkeys(entry for entry in entries if entry)))
-
-
-def print_laws(name: str, broken: list[Broken], rounds: int) -> None:
-    """Print which invariants a scheduler keeps, how and in which round it broke others, and which were not tried."""
-    faults = {b.law: b.fault for b in broken}
-    for b in broken:
-        if not isinstance(b.fault, NotTried):
-            faults[b.law] += (
-                f"\nin a round of {b.view.num_clients} client(s) and {b.view.num_classes} class(es)"
-            )
-    print_invariants(name, LAWS, faults, f" on {rounds} random rounds")
-
-
-def print_invariants(name: str, invariants: Collection[str], faults: Mapping[str, str], on: str = "") -> None:
-    """Print which invariants a part keeps, how it broke others, and which were not tried."""
-    for invariant in invariants:
-        fault = faults.get(invariant)
-        if fault is None:
-            out.print(Text.assemble(("kept", "green"), "       ", invariant))
-        elif isinstance(fault, NotTried):
-            out.print(Text.assemble((fault, "yellow"), "  ", invariant))
-        else:
-            out.print(Text.assemble(("broken", "red"), "     ", invariant))
-            for line in fault.splitlines():
-                out.print(f"           {line}", soft_wrap=True)
-    untried = sum(isinstance(fault, NotTried) for fault in faults.values())
-    verdict = f"breaks {len(faults) - untried} of" if faults else "keeps all"
-    more = f"; {untried} not tried" if untried else ""
-    out.print(f"{name} {verdict} {len(invariants)} invariants{on}{more}.", soft_wrap=True)
 
 
 def print_answer(view: RoundView, answer: "Answer") -> None:

@@ -1,12 +1,16 @@
 """What can be named (schedulers, channels, models and so on): the command that lists it, and checks of one's own."""
 
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-from fedteddi.cli.output import print_invariants, print_parts, say, stdout_to_stderr
+from fedteddi.cli.output import out, print_parts, say, stdout_to_stderr
 from fedteddi.errors import InputError, check_choice
+from fedteddi.laws import NotTried
 from fedteddi.registry import Kind, find, load_object, make
+from fedteddi.schedulers.laws import LAWS, Broken
 
 # Where each kind is defined; imported only when it is asked for, since some need torch.
 KINDS = {
@@ -73,3 +77,32 @@ def check_part(name: str, kind: str, options: dict[str, Any]) -> int:
         broken = check(part, *vectors)
     print_invariants(name, invariants, broken)
     return 1 if broken else 0
+
+
+def print_laws(name: str, broken: list[Broken], rounds: int) -> None:
+    """Print which invariants a scheduler keeps, how and in which round it broke others, and which were not tried."""
+    faults = {b.law: b.fault for b in broken}
+    for b in broken:
+        if not isinstance(b.fault, NotTried):
+            faults[b.law] += (
+                f"\nin a round of {b.view.num_clients} client(s) and {b.view.num_classes} class(es)"
+            )
+    print_invariants(name, LAWS, faults, f" on {rounds} random rounds")
+
+
+def print_invariants(name: str, invariants: Collection[str], faults: Mapping[str, str], on: str = "") -> None:
+    """Print which invariants a part keeps, how it broke others, and which were not tried."""
+    for invariant in invariants:
+        fault = faults.get(invariant)
+        if fault is None:
+            out.print(Text.assemble(("kept", "green"), "       ", invariant))
+        elif isinstance(fault, NotTried):
+            out.print(Text.assemble((fault, "yellow"), "  ", invariant))
+        else:
+            out.print(Text.assemble(("broken", "red"), "     ", invariant))
+            for line in fault.splitlines():
+                out.print(f"           {line}", soft_wrap=True)
+    untried = sum(isinstance(fault, NotTried) for fault in faults.values())
+    verdict = f"breaks {len(faults) - untried} of" if faults else "keeps all"
+    more = f"; {untried} not tried" if untried else ""
+    out.print(f"{name} {verdict} {len(invariants)} invariants{on}{more}.", soft_wrap=True)

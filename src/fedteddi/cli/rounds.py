@@ -12,7 +12,6 @@ from fedteddi.cli import parts
 from fedteddi.cli.output import (
     print_answer,
     print_bibtex,
-    print_laws,
     print_schedulers,
     say,
     stdout_to_stderr,
@@ -172,7 +171,7 @@ def check(
     rule = make_scheduler(scheduler, **options)
     with stdout_to_stderr():
         broken = check_scheduler(rule, rounds)
-    print_laws(rule.name, broken, rounds)
+    parts.print_laws(rule.name, broken, rounds)
     if broken:
         if save is not None:
             save.write_text(write_round(broken[0].view), encoding="utf-8")

@@ -7,7 +7,7 @@ import typer
 
 from fedteddi.cli.data import DataDir
 from fedteddi.cli.endings import name_failed, name_unfinished, say_failed, say_where
-from fedteddi.cli.experiments import (
+from fedteddi.cli.options import (
     Changes,
     Device,
     Ray,

@@ -27,7 +27,9 @@ from fedteddi.learning.training import train_one
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 POLL_S = 0.1  # how often `on_step` is called while jobs run side by side
-MOST_THREADS = 16  # beyond them Python, of which only one thread runs at a time, is what is waited for
+MOST_THREADS = (
+    16  # a cautious limit: Python itself runs on one thread at a time; more than 2 were not measured
+)
 
 
 def usable_threads() -> int:
@@ -51,9 +53,7 @@ class SideBySide:
     def __init__(self, model: FlatModel, data: Dataset, threads: int | None = 1) -> None:
         self.model, self.data = model, data
         self.threads, self.side_by_side = threads, threads or 1
-        self._draws: bool | None = (
-            None  # whether training draws from PyTorch's generator; None: not tried yet
-        )
+        self._draws = False  # whether training has drawn from PyTorch's generator
         self._tested: list[tuple[Candidate, np.ndarray]] = []  # lately: runs of a seed start from one model
         self._pool: ThreadPoolExecutor | None = None
         self._idle: SimpleQueue[FlatModel] = SimpleQueue()  # models that no thread works with now

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -123,8 +123,8 @@ class RunFolder:
         """Begin a new run here."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "settings.toml", write_settings(settings).encode())
-        made_on = environment(device, plugins, threads)
-        write_atomically(self.path / "environment.json", json.dumps(made_on, indent=2).encode())
+        made_on = json.dumps(environment(device, plugins, threads), indent=2)
+        write_atomically(self.path / "environment.json", made_on.encode())
         write_atomically(self.path / "scenario.json", json.dumps(scenario).encode())
         self._open("wb")
 
@@ -241,12 +241,10 @@ def read_records(path: Path) -> list[RoundRecord]:
 
 def environment(device: str, plugins: dict[str, str] | None = None, threads: int = 1) -> dict[str, Any]:
     """Return what the numbers depend on besides settings: versions, machine, revision, the user's own code."""
-    versions: dict[str, str | None] = {}
+    versions: dict[str, str | None] = dict.fromkeys(PACKAGES)
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
     return {
         "device": device,
         "python": platform.python_version(),

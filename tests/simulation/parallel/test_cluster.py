@@ -10,7 +10,7 @@ import pytest
 
 from cli_runner import Outcome
 from fedteddi import InputError, compare
-from fedteddi.cli.experiments import with_local_ray
+from fedteddi.cli.options import with_local_ray
 from fedteddi.cli.progress import watching
 from fedteddi.experiment import Progress
 from fedteddi.results.folder import check_shared, locked
