@@ -282,7 +282,8 @@ def decisions_table(found: Growth, search: str) -> str:
 
 SAID = """\
 **{verdict}** A Random round with {top:,} clients takes {random} s, a FedTeddi round {some} s with σ̂ of 30 clients and
-{every} s with σ̂ of all of them (`estimates.gradient_std_clients`). Memory grows by {kib:.1f} KiB a client.
+{every} s with σ̂ of all of them (`estimates.gradient_std_clients`). Memory grows by {least:.1f} to {most:.1f} KiB a
+client.
 
 ![time and memory over clients, classes and runs]({folder}/growth.png)
 
@@ -319,17 +320,25 @@ def text(found: Growth, folder: str) -> str:
     """Return the page's generated part."""
     slopes = found.exponents()
     steepest = max(slopes, key=lambda what: slopes[what])
-    verdict = f"Nothing grows worse than linearly (steepest: {steepest}, {slopes[steepest]:.2f})."
+    verdict = (
+        f"Time grows about linearly, or less: fitted over the last three sizes, the steepest is {steepest}"
+        f" ({slopes[steepest]:.2f}); the last step of a row may be steeper."
+    )
     if slopes[steepest] > LINEAR:
         worse = [what for what, slope in slopes.items() if slope > LINEAR]
         verdict = f"Worse than linear: {'; '.join(worse)}."
-    peak = {n: row.peak_mib for n, row in found.clients["Random"].items()}
-    top = {kind: rows[max(peak)] for kind, rows in found.clients.items()}
+    sizes = sorted(found.clients["Random"])
+    top = {kind: rows[sizes[-1]] for kind, rows in found.clients.items()}
+    kib = [
+        (rows[sizes[-1]].peak_mib - rows[sizes[0]].peak_mib) / (sizes[-1] - sizes[0]) * 1024
+        for rows in found.clients.values()
+    ]
     return SAID.format(
         verdict=verdict,
         exponents="; ".join(f"{what}: {slope:.2f}" for what, slope in slopes.items()),
-        kib=(peak[max(peak)] - peak[min(peak)]) / (max(peak) - min(peak)) * 1024,
-        top=max(peak),
+        least=min(kib),
+        most=max(kib),
+        top=sizes[-1],
         random=_short(top["Random"].seconds),
         some=_short(top[SOME].seconds),
         every=_short(top[EVERYONE].seconds),

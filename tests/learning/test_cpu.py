@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedteddi import simulate
 from fedteddi.learning.cpu import MOST_THREADS, SideBySide, usable_threads
 from fedteddi.learning.engine import Candidate, Probe, TrainJob
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
-from small_world import tiny_data
+from small_world import tiny_data, tiny_settings
 
 DATA = tiny_data()
 
@@ -39,6 +41,17 @@ class Locked(Noisy):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(images.flatten(1))
+
+
+class Closed(Noisy):
+    """Calls its layer by a function, which a copy of the model shares."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = lambda images: self.head(images.flatten(1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.answer(images)
 
 
 def engine(threads: int | None, make: Callable[[], nn.Module] | None = None) -> SideBySide:
@@ -81,7 +94,7 @@ def everything(one: SideBySide) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("make", [None, Noisy, Locked])
+@pytest.mark.parametrize("make", [None, Noisy, Locked, Closed])
 def test_no_bit_depends_on_the_number_of_threads(make: Any) -> None:
     """1,201 images are more than go through a model at once. What draws by itself, or has no copy, goes in turn."""
     expected = everything(engine(1, make))
@@ -144,12 +157,39 @@ def test_what_goes_wrong_in_a_job_is_said() -> None:
     assert len(one.train(jobs(one.model))) == 7
 
 
-def test_how_many_threads_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_many_threads_are_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
+    monkeypatch.setattr("fedteddi.learning.cpu.CONTAINER", tmp_path / "none")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert usable_threads() == MOST_THREADS
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 5})
     assert usable_threads() == 2
+    monkeypatch.setattr("fedteddi.learning.cpu.CONTAINER", tmp_path / "cpu.max")
+    for text, cores in {"100000 100000": 1, "150000 100000": 2, "max 100000": 2, "10 100000": 1}.items():
+        (tmp_path / "cpu.max").write_text(text)
+        assert usable_threads() == cores
+    (tmp_path / "cpu.max").unlink()
     for given, expected in {"1": 1, "7": 2, "0": 1, "4,2": 2, "": 2}.items():
         monkeypatch.setenv("OMP_NUM_THREADS", given)
         assert usable_threads() == expected
+
+
+def wide_model(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+    """Enough parameters for PyTorch to split sums over them."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(int(np.prod(image_shape)), 2000), nn.Linear(2000, num_classes)
+    )
+
+
+def test_no_record_depends_on_the_number_of_threads() -> None:
+    """Nor on PyTorch's own: L̂ sums over all parameters, and PyTorch rounds such sums by how it splits them."""
+    settings = tiny_settings(training__model=f"{__file__}:wide_model")
+    found = []
+    for own, threads in ((1, 1), (2, 1), (2, 2)):
+        torch.set_num_threads(own)
+        try:
+            found.append([r.as_json() for r in simulate(settings, data=DATA, threads=threads).records])
+            assert torch.get_num_threads() == own
+        finally:
+            torch.set_num_threads(1)
+    assert found[0] == found[1] == found[2]

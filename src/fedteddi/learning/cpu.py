@@ -8,8 +8,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -27,9 +28,8 @@ from fedteddi.learning.training import train_one
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 POLL_S = 0.1  # how often `on_step` is called while jobs run side by side
-MOST_THREADS = (
-    16  # a cautious limit: Python itself runs on one thread at a time; more than 2 were not measured
-)
+CONTAINER = Path("/sys/fs/cgroup/cpu.max")
+MOST_THREADS = 16  # a cautious limit, since Python runs one thread at a time; more than 2 were not measured
 
 
 def usable_threads() -> int:
@@ -38,6 +38,9 @@ def usable_threads() -> int:
     OMP_NUM_THREADS lowers it, as it does with PyTorch.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no container, or no limit
+        quota, period = CONTAINER.read_text(encoding="utf-8").split()
+        cores = min(cores, max(1, round(int(quota) / int(period))))
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, MOST_THREADS, max(1, int(wanted)) if wanted.isdecimal() else MOST_THREADS)
 
@@ -97,8 +100,10 @@ class SideBySide:
             return train_one(jobs[index], model, self.data, count)
 
         def watch(futures: list[Future[Trained]]) -> None:
-            while on_step is not None and wait(futures, POLL_S).not_done:
-                on_step(min(taken))
+            longest, working = max(len(job.samples) for job in jobs), True
+            while on_step is not None and working:
+                working = bool(wait(futures, POLL_S).not_done)
+                on_step(longest - max(len(job.samples) - own for job, own in zip(jobs, taken, strict=True)))
 
         try:
             return self._each(work, range(len(jobs)), watch)
@@ -160,7 +165,7 @@ class SideBySide:
 
     def _in_turn(self, work: Callable[[FlatModel, Item], Found], items: Sequence[Item]) -> list[Found]:
         """Do the work on items in this thread."""
-        with _one_thread(self.threads is not None):
+        with one_thread(self.threads is not None):
             return [work(self.model, item) for item in items]
 
     def _each(
@@ -170,7 +175,7 @@ class SideBySide:
         watch: Callable[[list[Future[Found]]], None] = lambda _: None,
     ) -> list[Found]:
         """Do the work on items, as many at a time as there are threads, each with a model of its own."""
-        pool = None if self.side_by_side == 1 or len(items) == 1 else self._started()
+        pool = None if self.side_by_side == 1 or len(items) < 2 else self._started()
         if pool is None:
             return self._in_turn(work, items)
 
@@ -182,7 +187,7 @@ class SideBySide:
             finally:
                 self._idle.put(model)
 
-        with _one_thread():
+        with one_thread():
             futures = [pool.submit(lent, item) for item in items]
             try:
                 watch(futures)
@@ -191,12 +196,29 @@ class SideBySide:
                 for future in futures:
                     future.cancel()
 
+    def _stands_alone(self, other: FlatModel) -> bool:
+        """Tell whether a copy computes with its own weights: a function inside a model still calls the original."""
+        few = self.data.training_batch(np.arange(min(4, len(self.data.train_labels))))
+        weights, found = self.model.weights.clone(), []
+        with one_thread():
+            for model in (self.model, other):
+                model.module.eval()
+                model.load(weights)
+                loss, gradient = model.loss_gradient(*few)
+                found.append((loss, gradient.clone()))
+                self.model.load(weights + 1)
+                self.model.gradient.zero_()
+        self.model.load(weights)
+        return found[0][0] == found[1][0] and torch.equal(found[0][1], found[1][1])
+
     def _started(self) -> ThreadPoolExecutor | None:
-        """Return the threads, each with a model to work with; nothing if the user's model cannot be copied."""
+        """Return the threads, each with a model to work with; nothing if the user's model has no true copy."""
         if self._pool is None:
             try:
                 models = [FlatModel(copy.deepcopy(self.model.module)) for _ in range(self.side_by_side)]
             except Exception:  # whatever a module holds that has no copy, such as a lock
+                models = []
+            if not models or not self._stands_alone(models[0]):
                 self.side_by_side = 1
                 return None
             for model in models:
@@ -206,7 +228,7 @@ class SideBySide:
 
 
 @contextmanager
-def _one_thread(limited: bool = True) -> Iterator[None]:
+def one_thread(limited: bool = True) -> Iterator[None]:
     """Keep PyTorch's operations to one thread meanwhile, if they are to be limited."""
     before = torch.get_num_threads()
     if not limited or before == 1:

@@ -65,7 +65,10 @@ class Engine(Protocol):
     model: FlatModel  # of which shape the models are
     name: str  # the device and, on a GPU, its precision: what rounding depends on
     together: bool  # whether a long list is quicker than its entries one after another
-    side_by_side: int  # how many jobs it can run at a time without a bit of them changing
+
+    @property
+    def side_by_side(self) -> int:
+        """How many jobs it can run at a time without a bit of them changing."""
 
     def place(self, weights: Tensor) -> Tensor:
         """Bring weights to where the engine works."""

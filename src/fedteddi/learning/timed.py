@@ -16,8 +16,13 @@ class Timed:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.model = engine, engine.model
-        self.name, self.together, self.side_by_side = engine.name, engine.together, engine.side_by_side
+        self.name, self.together = engine.name, engine.together
         self.seconds = {"training": 0.0, "estimates": 0.0, "evaluation": 0.0}
+
+    @property
+    def side_by_side(self) -> int:
+        """How many jobs the engine can run at a time without a bit of them changing."""
+        return self.engine.side_by_side
 
     def place(self, weights: Tensor) -> Tensor:
         """Bring weights to where the engine works."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from fedteddi.errors import DivergedError, InputError
+from fedteddi.learning.cpu import one_thread
 from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.learning.devices import make_engine
 from fedteddi.learning.flat import FlatModel
@@ -82,10 +83,12 @@ class Laboratory:
             run.check_not_failed()
         started = time.perf_counter()
         entering = [run for run in runs if run.state.round == 0 and not frames.is_entered(run)]
-        self._enter(entering, tell)
-        self._play([run for run in runs if run not in entering and not run.over], started)
-        for run in runs:
-            frames.leave_if_done(run, self.runtime)
+        # What the server computes must not depend on the number of threads, either.
+        with one_thread(self.engine.name == "cpu"):
+            self._enter(entering, tell)
+            self._play([run for run in runs if run not in entering and not run.over], started)
+            for run in runs:
+                frames.leave_if_done(run, self.runtime)
 
     def _enter(self, runs: list[Run], tell: OnPretraining | None) -> None:
         """Begin a frame, and evaluate the model it begins with (k = 0)."""
