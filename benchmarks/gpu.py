@@ -195,12 +195,11 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=["paper-cnn", "resnet18"])
     parser.add_argument("--only-ours", action="store_true", help="leave out one by one, vmap and estimators")
     parser.add_argument("--profile", action="store_true", help="list the kernels of ours")
-    parser.add_argument("--plain", action="store_true", help="do not compile")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here too")
     options = parser.parse_args()
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
-        sys.exit("no CUDA device here: try --device cpu --plain --jobs 2 --resnet-jobs 1 --size 256")
+        sys.exit("no CUDA device here: try --device cpu --jobs 2 --resnet-jobs 1 --size 256")
     found: dict[str, float] = ceilings(device, options.repeats, options.size)
     for name, value in found.items():
         print(f"{name:58}{value:10.1f}", flush=True)
@@ -238,7 +237,7 @@ def main() -> None:
             tell_shares(f"{each}: vmap of {sizes[0]}", ms, flop, moved)
         model = FlatModel(module)
         for precision in options.precision:
-            engine = Stacked(model, data, options.device, precision, compiled=not options.plain)
+            engine = Stacked(model, data, options.device, precision)
             for jobs in sizes:
                 asked = jobs_of(model, data, jobs, device)
                 begun = time.perf_counter()

@@ -67,7 +67,7 @@ def test_the_two_engines_agree_and_rules_may_differ_within_a_list() -> None:
     data, model = tiny_data(), FlatModel(net())
     rules = [None, FedProx(mu=3.0), FedProx(mu=0.5), None, FedProx(mu=3.0)]
     jobs = [job_of(model, rule, seed) for seed, rule in enumerate(rules)]
-    many = Stacked(model, data, "cpu", compiled=False).train(jobs)
+    many = Stacked(model, data, "cpu").train(jobs)
     for mine, theirs in zip(many, SideBySide(model, data).train(jobs), strict=True):
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-4, atol=1e-5)
 
@@ -80,7 +80,7 @@ def test_frozen_weights_stay_whatever_a_rule_says() -> None:
     data, module = tiny_data(), net()
     module[1].weight.requires_grad_(False)
     model = FlatModel(module)
-    for engine in (SideBySide(model, data), Stacked(model, data, "cpu", compiled=False)):
+    for engine in (SideBySide(model, data), Stacked(model, data, "cpu")):
         job = job_of(model, Everywhere())
         (found,) = engine.train([job])
         assert torch.equal(found.weights[: 6 * 64], job.weights[: 6 * 64])

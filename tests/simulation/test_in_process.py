@@ -8,7 +8,6 @@ from torch.nn import functional as F
 from fedteddi.learning.statistics import gradient_variance
 from fedteddi.protocol.messages import Request
 from fedteddi.protocol.vectors import pooled_norms, valid_gradients
-from fedteddi.simulation import in_process
 from fedteddi.simulation.in_process import InProcess
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.run import Run
@@ -66,14 +65,11 @@ def test_class_gradients_of_two_seeds_in_lock_step_are_their_own() -> None:
 
 
 @pytest.mark.parametrize("layers", ["all", "head"])
-def test_a_server_makes_the_same_of_norms_as_of_gradients(
-    layers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To the bit, however few gradients are held at a time."""
+def test_a_server_makes_the_same_of_norms_as_of_gradients(layers: str) -> None:
+    """To the bit."""
     laboratory, run = world(estimates__class_norm_layers=layers)
     counts = run.plan.frames[0].counts
     asked = [(run.clients, ask("class_gradients", run, samples=counts))]
-    monkeypatch.setattr(in_process, "GRADIENTS_AT_ONCE", 2)
     part = InProcess(laboratory.engine, laboratory.data, everyone=False)
     size = laboratory.model.size if layers == "all" else None
     told = []

@@ -4,6 +4,7 @@ So no bit depends on the number of threads, and a busy neighbour holds up one jo
 """
 
 import copy
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fedteddi.learning.datasets.dataset import Dataset
-from fedteddi.learning.engine import Candidate, OnStep, Probe, Trained, TrainJob
+from fedteddi.learning.engine import ALL, Candidate, OnStep, Probe, Trained, TrainJob
 from fedteddi.learning.evaluation import classified, pieces, share_right
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.statistics import class_gradient, gradient_variance, loss_sum
@@ -137,6 +138,15 @@ class SideBySide:
 
         def work(model: FlatModel, probe: Probe) -> Tensor:
             return class_gradient(model, *self._batch(model, probe))
+
+        return self._each(work, probes)
+
+    def gradient_norms(self, probes: Sequence[Probe], part: slice = ALL) -> list[float]:
+        """Return the norm of every probe's gradient, summed over its images, in a part of the weights [P]."""
+
+        def work(model: FlatModel, probe: Probe) -> float:
+            row = class_gradient(model, *self._batch(model, probe))[part] * float(len(probe.samples))
+            return math.sqrt(float((row * row).sum()))
 
         return self._each(work, probes)
 

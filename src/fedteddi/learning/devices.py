@@ -1,7 +1,5 @@
 """Where models are trained: picks the engine for a device."""
 
-import os
-
 import torch
 
 from fedteddi.errors import InputError
@@ -21,8 +19,8 @@ def make_engine(
 ) -> Engine:
     """Return the engine for `cpu`, `cuda` (or `cuda:1`), or `auto`: CUDA where there is one.
 
-    A CPU works on `threads` jobs at a time (cpu.py). $FEDTEDDI_COMPILE=0 leaves the GPU's programs uncompiled: slower,
-    but without a compiler.
+    A CPU works on `threads` jobs at a time (cpu.py). With $FEDTEDDI_COMPILE=0 a GPU does without kernels of ours, which
+    Triton compiles: slower, but without a C compiler.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -37,5 +35,4 @@ def make_engine(
             f"device={device!r}: PyTorch {torch.__version__} sees {there} CUDA devices here; use --device cpu,"
             " or install a PyTorch with CUDA and its driver"
         )
-    compiled = os.environ.get("FEDTEDDI_COMPILE", "1") != "0"
-    return Stacked(model, data, device, precision, compiled)
+    return Stacked(model, data, device, precision)

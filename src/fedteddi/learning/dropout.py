@@ -40,8 +40,12 @@ def keyed_bits(key: Tensor, layer: int, entries: int) -> Tensor:
     A counter run twice through a mixing function, each time with half of the key: no state, so order cannot matter.
     """
     counter = torch.arange(entries, dtype=torch.int32, device=key.device)
-    offset = (layer * _LAYER + 2**31) % 2**32 - 2**31
-    return _mixed(_mixed(counter[None] + (key[:, :1] ^ offset)) ^ key[:, 1:])
+    return _mixed(_mixed(counter[None] + (key[:, :1] ^ layer_offset(layer))) ^ key[:, 1:])
+
+
+def layer_offset(layer: int) -> int:
+    """Return the 32 bits, as a signed number, that set a layer apart from the others."""
+    return (layer * _LAYER + 2**31) % 2**32 - 2**31
 
 
 def _mixed(bits: Tensor) -> Tensor:

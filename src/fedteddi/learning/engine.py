@@ -11,6 +11,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.local_training import LocalTraining
 
 NO_IMAGE = -1  # fills up a step that has fewer images than the others
+ALL = slice(None)  # of a model's weights
 OnStep = Callable[[int], None]  # called with how many of its steps a job has taken
 
 
@@ -84,6 +85,9 @@ class Engine(Protocol):
 
     def gradients(self, probes: Sequence[Probe]) -> list[Tensor]:
         """Return the gradient of the mean loss of every probe, [P]."""
+
+    def gradient_norms(self, probes: Sequence[Probe], part: slice = ALL) -> list[float]:
+        """Return the norm of every probe's gradient, summed over its images, in a part of the weights [P]."""
 
     def class_accuracy(self, models: Sequence["Candidate"]) -> np.ndarray:
         """Return the per-class test accuracy of every model, [models, C]; NaN for a class without test images."""

@@ -63,6 +63,14 @@ def small_cnn(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
     )
 
 
+class ReLUOfSum(nn.Module):
+    """The positive part of a sum."""
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        """Add two tensors."""
+        return torch.relu(one + other)
+
+
 class ResidualBlock(nn.Module):
     """Two 3×3 convolutions and a shortcut, which is a 1×1 convolution where the shape changes."""
 
@@ -80,10 +88,12 @@ class ResidualBlock(nn.Module):
             self.shortcut = nn.Sequential(
                 nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.GroupNorm(groups, channels)
             )
+        self.join = ReLUOfSum()
 
     def forward(self, images: Tensor) -> Tensor:
         """Add the shortcut to the convolutions."""
-        return torch.relu(self.main(images) + self.shortcut(images))
+        joined: Tensor = self.join(self.main(images), self.shortcut(images))
+        return joined
 
 
 def resnet18(image_shape: tuple[int, int, int], num_classes: int, groups: int = 32) -> nn.Module:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedteddi.learning.engine import Candidate, Engine, OnStep, Probe, Trained, TrainJob
+from fedteddi.learning.engine import ALL, Candidate, Engine, OnStep, Probe, Trained, TrainJob
 
 
 class Timed:
@@ -47,6 +47,11 @@ class Timed:
         """Return the gradient of the mean loss of every probe, [P]."""
         with self._counting("estimates"):
             return self.engine.gradients(probes)
+
+    def gradient_norms(self, probes: Sequence[Probe], part: slice = ALL) -> list[float]:
+        """Return the norm of every probe's gradient, summed over its images, in a part of the weights [P]."""
+        with self._counting("estimates"):
+            return self.engine.gradient_norms(probes, part)
 
     def class_accuracy(self, models: Sequence[Candidate]) -> np.ndarray:
         """Return the per-class test accuracy of every model, [models, C]."""

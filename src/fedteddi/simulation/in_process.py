@@ -4,20 +4,18 @@ A client that will not upload need not train: reports are made from labels and, 
 batch. Only the scheduled are trained, after selection. Because every draw is keyed, that changes no bit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from fedteddi.learning.datasets.dataset import Dataset
-from fedteddi.learning.engine import Engine, Probe
+from fedteddi.learning.engine import ALL, Engine, Probe
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
 from fedteddi.simulation.clients import Clients
 
-GRADIENTS_AT_ONCE = 64  # held where only norms are wanted; a large model's gradient takes tens of megabytes
 Asked = list[tuple[Clients, Request]]
 
 
@@ -121,38 +119,32 @@ class InProcess:
         counts = np.zeros((len(asked), self.num_classes), dtype=np.int64)
         for (place, c), probe in zip(places, probes, strict=True):
             counts[place, c] = len(probe.samples)
+        parts = [self._layers(asked[place][0]) for place, _ in places]
         if self.everyone:
+            norms = np.zeros(counts.shape)
+            for layers in (ALL, self.engine.model.head):
+                own = [index for index, part in enumerate(parts) if part == layers]
+                found = self.engine.gradient_norms([probes[index] for index in own], layers)
+                for index, norm in zip(own, found, strict=True):
+                    norms[places[index]] = norm
             given: list[Any] = [
-                ClassNorms(norms=own, counts=drawn)
-                for own, drawn in zip(self._class_norms(asked, probes, places), counts, strict=True)
+                ClassNorms(norms=own, counts=drawn) for own, drawn in zip(norms, counts, strict=True)
             ]
         else:
             sums: list[dict[int, Tensor]] = [{} for _ in asked]
-            for (place, c), row in zip(places, self._gradient_sums(asked, probes, places), strict=True):
-                sums[place][c] = row
+            for (place, c), probe, part, gradient in zip(
+                places, probes, parts, self.engine.gradients(probes), strict=True
+            ):
+                sums[place][c] = gradient[part] * float(len(probe.samples))
             given = [
                 ClassGradients(gradient_sum=own, counts=drawn)
                 for own, drawn in zip(sums, counts, strict=True)
             ]
         return [Answers({ALL_CLIENTS: part}, {}) for part in given]
 
-    def _class_norms(self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]) -> np.ndarray:
-        """Return the norms of the probes' gradient sums, by run and class: [runs, C]."""
-        norms = np.zeros((len(asked), self.num_classes))
-        for start in range(0, len(probes), GRADIENTS_AT_ONCE):
-            part = slice(start, start + GRADIENTS_AT_ONCE)
-            squares = [(row * row).sum() for row in self._gradient_sums(asked, probes[part], places[part])]
-            norms[tuple(zip(*places[part], strict=True))] = np.sqrt(torch.stack(squares).tolist())
-        return norms
-
-    def _gradient_sums(
-        self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]
-    ) -> Iterator[Tensor]:
-        """Give each probe's gradient, summed over its images, in the layers that its run looks at."""
-        for (place, _), probe, gradient in zip(places, probes, self.engine.gradients(probes), strict=True):
-            layers = asked[place][0].settings.estimates.class_norm_layers
-            part = gradient[self.engine.model.head] if layers == "head" else gradient
-            yield part * float(len(probe.samples))
+    def _layers(self, clients: Clients) -> slice:
+        """Return which weights a run looks at."""
+        return self.engine.model.head if clients.settings.estimates.class_norm_layers == "head" else ALL
 
 
 def _histograms(clients: Clients, request: Request) -> dict[int, Report]:

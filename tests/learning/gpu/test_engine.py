@@ -19,7 +19,9 @@ from fedteddi.learning.dropout import KeyedDropout, draw_keys, keyed_bits
 from fedteddi.learning.engine import NO_IMAGE, Candidate, Probe, TrainJob
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.gpu import engine as gpu_engine
-from fedteddi.learning.gpu.engine import Stacked, chunk_size, fewest_jobs, held_by_others, jobs_at_once
+from fedteddi.learning.gpu import training as gpu_training
+from fedteddi.learning.gpu.engine import Stacked, grain_of, held_by_others, jobs_at_once
+from fedteddi.learning.gpu.sheets import images_of, sheets_of
 from fedteddi.learning.models import make_model
 from small_world import tiny_data
 
@@ -100,7 +102,7 @@ def test_what_fills_up_a_row_may_be_of_a_class_without_an_output() -> None:
     """Rows are filled up with image 0, whose class 0 is closed here: its infinite loss must not count."""
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
-    one, many = SideBySide(model, data), Stacked(model, data, "cpu", compiled=False)
+    one, many = SideBySide(model, data), Stacked(model, data, "cpu")
     assert int(data.train_labels[0]) == 0
     outputs = np.arange(5) != 0
     probes = [Probe(model.weights, np.arange(60, 64 + 20 * turn), outputs=outputs) for turn in range(3)]
@@ -127,7 +129,7 @@ def test_the_two_engines_agree(name: str, device: str) -> None:
     model = FlatModel(module_named(name, data))
     # A deep net on 1×1 features magnifies rounding from step to step: small steps keep it comparable.
     jobs = jobs_of(model, 5, rate=1e-4 if name == "resnet18-gn8" else 0.05)
-    one, many = SideBySide(model, data), Stacked(model, data, device, compiled=False)
+    one, many = SideBySide(model, data), Stacked(model, data, device)
     for mine, theirs in zip(many.train(jobs), one.train(jobs), strict=True):
         torch.testing.assert_close(mine.weights.cpu(), theirs.weights, rtol=1e-4, atol=1e-5)
         assert mine.mean_loss == pytest.approx(theirs.mean_loss, rel=1e-4)
@@ -160,7 +162,7 @@ def test_weights_are_laid_out_for_products_and_back(name: str) -> None:
     so does a model that goes through vmap.
     """
     model = FlatModel(module_named(name, tiny_data()))
-    programs = Stacked(model, tiny_data(), "cpu", compiled=False).programs
+    programs = Stacked(model, tiny_data(), "cpu").programs
     weights = torch.stack([model.weights, torch.arange(model.size, dtype=torch.float32)])
     params = programs.params(weights)
     assert torch.equal(programs.flat(params), weights)
@@ -177,13 +179,12 @@ def test_neighbours_and_chunks_do_not_matter(device: str, monkeypatch: pytest.Mo
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
     jobs = jobs_of(model, 7)
-    engine = Stacked(model, data, device, compiled=False)
+    engine = Stacked(model, data, device)
     together = engine.train(jobs)
     alone = engine.train(jobs[3:4])[0]
     torch.testing.assert_close(alone.weights, together[3].weights, rtol=1e-5, atol=1e-7)
-    monkeypatch.setattr(gpu_engine, "SMALLEST", 1)
     monkeypatch.setattr(gpu_engine, "AT_ONCE", (2, 1))
-    small = Stacked(model, data, device, compiled=False)
+    small = Stacked(model, data, device)
     for mine, theirs in zip(small.train(jobs), together, strict=True):
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-5, atol=1e-7)
 
@@ -193,7 +194,7 @@ def test_every_step_is_told(device: str) -> None:
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
     steps = len(jobs_of(model, 1)[0].samples)
-    for engine in (SideBySide(model, data), Stacked(model, data, device, compiled=False)):
+    for engine in (SideBySide(model, data), Stacked(model, data, device)):
         told: list[int] = []
         engine.train(jobs_of(model, 1), told.append)
         assert told == list(range(1, steps + 1))
@@ -202,15 +203,15 @@ def test_every_step_is_told(device: str) -> None:
 def test_out_of_memory_means_fewer_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
-    engine = Stacked(model, data, "cpu", compiled=False)
+    engine = Stacked(model, data, "cpu")
     expected = [end.weights for end in engine.train(jobs_of(model, 20))]
     train_chunk, sizes = engine._train_chunk, []
 
-    def narrow(chunk: list[TrainJob], _told: object) -> object:
+    def narrow(chunk: list[TrainJob], told: None) -> object:
         if len(chunk) > 4:
             raise torch.OutOfMemoryError("too many")
         sizes.append(len(chunk))
-        return train_chunk(chunk)
+        return train_chunk(chunk, told)
 
     monkeypatch.setattr(engine, "_train_chunk", narrow)
     for mine, theirs in zip(engine.train(jobs_of(model, 20)), expected, strict=True):
@@ -228,7 +229,7 @@ def test_out_of_memory_means_fewer_jobs_at_once(monkeypatch: pytest.MonkeyPatch)
 def test_more_jobs_go_at_once_again_when_others_give_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
-    engine = Stacked(model, data, "cpu", compiled=False)
+    engine = Stacked(model, data, "cpu")
     train_chunk, others = engine._train_chunk, [0.7]
     sizes: list[int] = []
     monkeypatch.setattr(gpu_engine, "held_by_others", lambda _device: others[0])
@@ -240,11 +241,11 @@ def test_more_jobs_go_at_once_again_when_others_give_memory_back(monkeypatch: py
         engine.train(jobs_of(model, 64))
         return list(sizes)
 
-    def narrow(chunk: list[TrainJob], _told: object) -> object:
+    def narrow(chunk: list[TrainJob], told: None) -> object:
         sizes.append(len(chunk))
         if len(chunk) > 4 and others[0] > 0.5:
             raise torch.OutOfMemoryError("too many")
-        return train_chunk(chunk)
+        return train_chunk(chunk, told)
 
     monkeypatch.setattr(engine, "_train_chunk", narrow)
     tried, fours = [64, 32, 16], [4] * 16
@@ -270,17 +271,17 @@ def test_what_others_hold_is_neither_free_nor_ours(monkeypatch: pytest.MonkeyPat
 def test_an_engine_begins_with_as_many_jobs_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
-    assert Stacked(model, data, "cpu", compiled=False).at_once == 256
+    assert Stacked(model, data, "cpu").at_once == 256
     room = 2 * gpu_engine.COPIES * 4 * len(model.weights) * 17  # half of it for 17 jobs
     monkeypatch.setattr(gpu_engine, "memory_bytes", lambda _device: room)
-    assert Stacked(model, data, "cpu", compiled=False).at_once == 16
+    assert Stacked(model, data, "cpu").at_once == 16
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU whose memory another process holds")
 def test_beside_a_process_that_holds_the_memory_of_a_gpu_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
-    engine = Stacked(model, data, "cuda", compiled=False)
+    engine = Stacked(model, data, "cuda")
     engine.train(jobs_of(model, 16))  # all that CUDA itself wants is there
     torch.cuda.empty_cache()
     hold = """import torch
@@ -296,10 +297,10 @@ input()"""
     )
     train_chunk, sizes = engine._train_chunk, []
 
-    def heavy(chunk: list[TrainJob], _told: object) -> object:
+    def heavy(chunk: list[TrainJob], told: None) -> object:
         sizes.append(len(chunk))
         torch.empty(len(chunk) * 2**27, dtype=torch.int8, device="cuda")  # 2 GiB for 16 jobs
-        return train_chunk(chunk)
+        return train_chunk(chunk, told)
 
     monkeypatch.setattr(engine, "_train_chunk", heavy)
     try:
@@ -320,28 +321,52 @@ input()"""
         other.wait()
 
 
-def test_chunk_sizes() -> None:
-    """Few sizes, mostly filled: 1,290 jobs are five times 256 and once 64; memory's limit is kept."""
-    left, sizes = 1290, []
-    while left > 0:
-        sizes.append(chunk_size(left, 256, long=True))
-        left -= sizes[-1]
-    assert sizes == [256] * 5 + [64]
-    left, sizes = 459, []  # where 64 are the most that fit, idle rows are dear: the rest goes by 32 and 16
-    while left > 0:
-        sizes.append(chunk_size(left, 64, long=True))
-        left -= sizes[-1]
-    assert sizes == [64] * 7 + [16]
-    assert [chunk_size(left, 64, long=True) for left in (44, 23, 22)] == [32, 32, 16]
-    assert chunk_size(30, 64) == 32
-    # One client that stands for 30 has batches of 960 images: fifteen idle rows would cost fifteen times as much.
-    assert [fewest_jobs(batch) for batch in (8, 32, 33, 128, 960)] == [16, 16, 4, 4, 1]
-    assert chunk_size(2, 64, fewest_jobs(960)) == 1
-    assert chunk_size(200, 256) == 256
-    assert chunk_size(170, 256) == 64
-    assert chunk_size(3, 256) == 16
-    assert chunk_size(1000, 4) == 4
-    assert chunk_size(1, 1) == 1
+def test_numbers_of_jobs_are_few_and_mostly_filled() -> None:
+    """1,290 jobs are five times 256 and once 16; of large batches so many fewer that images are as many."""
+    data = tiny_data()
+    engine = Stacked(FlatModel(module_named("small_world:tiny_model", data)), data, "cpu")
+
+    def sizes(count: int, images: int) -> list[int]:
+        chunks = engine._in_chunks(list(range(count)), list, images, grain=grain_of(images))
+        assert [item for chunk in chunks for item in chunk][:count] == list(range(count))
+        return [len(chunk) for chunk in chunks]
+
+    assert sizes(1290, 32) == [256] * 5 + [16]
+    assert sizes(30, 32) == [32]
+    assert sizes(50, 10) == [56]
+    assert sizes(2, 128) == [2]  # two models that are pre-trained: an idle row would cost as much as each
+    assert sizes(3, 960) == [3]  # one client that stands for 30
+    assert sizes(20, 960) == [8, 8, 4]
+    engine.at_once = 4
+    assert sizes(10, 32) == [4, 4, 4]
+    assert sizes(3, 960) == [1, 1, 1]
+
+
+def test_probes_of_one_model_share_its_weights() -> None:
+    """Rows are dealt evenly to sheets, and a long probe is cut; another model, or other outputs, get sheets of their
+    own.
+    """
+    one, other, closed = torch.zeros(3), torch.zeros(3), np.array([True, False])
+    long = Probe(one, np.arange(2500), np.arange(2500) % 7)
+    probes = [
+        long,
+        Probe(other, np.arange(3)),
+        Probe(one, np.arange(5)),
+        Probe(one, np.arange(2), outputs=closed),
+    ]
+    sheets = sheets_of(probes, 256)
+    assert [[index for index, _ in sheet.rows] for sheet in sheets] == [[0] * 4, [0] * 4, [0, 0, 2], [1], [3]]
+    assert all(sheet.weights is (other if sheet.rows[0][0] == 1 else one) for sheet in sheets)
+    assert sheets[4].outputs is closed
+    samples, views = images_of(sheets, 256, 4)
+    assert samples.shape == views.shape == (5, 1024)
+    assert samples[:2].ravel().tolist() == list(range(2048))
+    assert samples[2, :452].tolist() == list(range(2048, 2500))
+    assert (samples[2, 452:512] == NO_IMAGE).all()
+    assert samples[2, 512:517].tolist() == list(range(5))
+    assert (samples[2, 517:] == NO_IMAGE).all()
+    assert views[2, :452].tolist() == [n % 7 for n in range(2048, 2500)]
+    assert images_of(sheets[3:], 256, 1)[1] is None
 
 
 def test_large_models_are_not_tried_in_numbers_that_cannot_fit() -> None:
@@ -352,30 +377,39 @@ def test_large_models_are_not_tried_in_numbers_that_cannot_fit() -> None:
     assert jobs_at_once(40 * gigabyte, 8 * gigabyte) == 1
 
 
-@pytest.mark.parametrize(
-    ("steps", "width", "chunks"),
-    [(10, 4, [16]), (999, 4, [16]), (1000, 4, [2]), (2130, 4, [2]), (10, 64, [4]), (10, 960, [1, 1])],
-)
-def test_long_jobs_are_not_filled_up(
-    steps: int, width: int, chunks: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """CIFAR-100's pre-training has 2,130 steps: idle rows would cost more than a program for two jobs. So
-    would those beside the one client of the bound `centralised`, in every round.
-    """
+def test_jobs_like_earlier_ones_use_their_stretch() -> None:
+    """A stretch fits jobs of the same number, shape and rule, whatever else they are; nothing is left in it."""
     data = tiny_data()
     model = FlatModel(module_named("small_world:tiny_model", data))
-    engine = Stacked(model, data, "cpu", compiled=False)
-    sizes = []
+    engine, fresh = Stacked(model, data, "cpu"), Stacked(model, data, "cpu")
+    first, second = (
+        jobs_of(model, 6),
+        [replace(job, momentum=0.9, weight_decay=0) for job in jobs_of(model, 7)],
+    )
+    engine.train(first)
+    (stretch,) = engine.stretches.kept.values()
+    again = engine.train(second)
+    assert [*engine.stretches.kept.values()] == [stretch]
+    for mine, theirs in zip(again, fresh.train(second), strict=True):
+        assert torch.equal(mine.weights, theirs.weights)
+        assert mine.mean_loss == theirs.mean_loss
+    plain = [replace(job, views=None, outputs=None) for job in first]
+    for jobs, number in ((plain, 2), (jobs_of(model, 12), 3), (jobs_of(model, 6, width=7), 4), (first, 4)):
+        engine.train(jobs)
+        assert len(engine.stretches.kept) == number
+    assert [*engine.stretches.kept.values()][-1] is stretch  # the one used last is the last to go
+    assert not engine.stretches.forget()  # nothing is captured on a CPU
+    assert not engine.stretches.kept
 
-    def counted(chunk: list[TrainJob], _told: object) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        sizes.append(len(chunk))
-        return torch.stack([job.weights for job in chunk]), torch.zeros(len(chunk)), torch.zeros(len(chunk))
 
-    monkeypatch.setattr(engine, "_train_chunk", counted)
-    jobs = [replace(job, samples=np.zeros((steps, width), dtype=np.int64)) for job in jobs_of(model, 2)]
-    ends = engine.train(jobs)
-    assert sizes == chunks
-    assert [torch.equal(end.weights, job.weights) for end, job in zip(ends, jobs, strict=True)] == [True] * 2
+def test_the_stretches_that_are_kept_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    engine = Stacked(model, data, "cpu")
+    monkeypatch.setattr(gpu_training, "MOST_STRETCHES", 2)
+    for width in (5, 6, 7):
+        engine.train(jobs_of(model, 1, width=width))
+    assert [stretch.width for stretch in engine.stretches.kept.values()] == [6, 7]
 
 
 class OwnNoise(nn.Module):
@@ -403,9 +437,9 @@ class Mixing(nn.Module):
 def test_models_that_cannot_be_batched_are_refused() -> None:
     data = tiny_data()
     with pytest.raises(InputError, match=r"draws random numbers of its own.*use nn.Dropout"):
-        Stacked(FlatModel(OwnNoise()), data, "cpu", compiled=False)
+        Stacked(FlatModel(OwnNoise()), data, "cpu")
     with pytest.raises(InputError, match="cannot be batched over clients"):
-        Stacked(FlatModel(Mixing()), data, "cpu", compiled=False)
+        Stacked(FlatModel(Mixing()), data, "cpu")
 
 
 def test_no_cuda_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ copies of the images; on a GPU, kernels of our own do without the copies (kernel
 """
 
 import copy
+import os
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedteddi.learning.dropout import KeyedDropout
+from fedteddi.learning.dropout import KeyedDropout, layer_offset
 from fedteddi.learning.flat import only_common_layers
+from fedteddi.learning.models import ReLUOfSum
 from fedteddi.learning.sample_norms import (
     gram_squares,
     grams_cost_less,
@@ -47,10 +49,13 @@ class StackedLinear(nn.Module):
             found = found + self.bias.to(values.dtype)[:, None]
         return found.reshape(*values.shape[:-1], outputs)
 
-    def sample_squares(self, values: Tensor, back: Tensor) -> Tensor:
-        """Return ‖g_i‖² of what is trained here, from what went in, [n, …, in], and the gradient of what came out."""
-        given, back = (v.reshape(len(v), -1, v.shape[-1]).float() for v in (values, back))
-        total = torch.zeros(len(values), dtype=torch.float64, device=values.device)
+    def group_squares(self, values: Tensor, back: Tensor, width: int) -> Tensor:
+        """Return ‖Σ_i g_i‖² of what is trained here, for every group of `width` images.
+
+        `values` [n, …, in] is what went in, `back` [n, …, out] the gradient of what came out.
+        """
+        given, back = (v.reshape(len(v) // width, -1, v.shape[-1]).float() for v in (values, back))
+        total = torch.zeros(len(given), dtype=torch.float64, device=values.device)
         if self.weight.requires_grad:
             positions, inputs, outputs = given.shape[1], given.shape[2], back.shape[2]
             if positions == 1:
@@ -75,7 +80,7 @@ class StackedConv2d(nn.Module):
         self.padding = (0, 0) if isinstance(layer.padding, str) else layer.padding
         even = len(set(self.stride)) == len(set(self.padding)) == 1 and self.dilation == (1, 1)
         kernels = gpu_kernels() if even else NO_KERNELS
-        self.kernel, self.weight_kernel = kernels.conv, kernels.conv_weight
+        self.kernel, self.squares_kernel = kernels.conv, kernels.conv_squares
 
     def forward(self, images: Tensor) -> Tensor:
         """Map [jobs·b, in, H, W] to [jobs·b, out, H', W']."""
@@ -92,33 +97,38 @@ class StackedConv2d(nn.Module):
             found = found + self.bias.to(images.dtype)[:, None]
         return found.reshape(*columns.shape[:3], channels).permute(0, 3, 1, 2)
 
-    def sample_squares(self, images: Tensor, back: Tensor) -> Tensor:
-        """Return ‖g_i‖² of what is trained here, from what went in, [n, in, …], and the gradient of what came out."""
+    def group_squares(self, images: Tensor, back: Tensor, width: int) -> Tensor:
+        """Return ‖Σ_i g_i‖² of what is trained here, for every group of `width` images.
+
+        `images` [n, in, …] is what went in, `back` [n, out, …] the gradient of what came out.
+        """
         given, back = images.permute(0, 2, 3, 1), back.permute(0, 2, 3, 1)
-        total = torch.zeros(len(images), dtype=torch.float64, device=images.device)
+        total = torch.zeros(len(images) // width, dtype=torch.float64, device=images.device)
         if self.weight.requires_grad:
-            positions = back.shape[1] * back.shape[2]
+            positions = width * back.shape[1] * back.shape[2]
             inputs, outputs = self.weight[0, ..., 0].numel(), self.weight.shape[4]
+            by_group = _grouped(given, width), _grouped(back, width)
             if grams_cost_less(positions, inputs, outputs):
-                total += in_slices(self._gram_squares, given, back, positions * inputs)
+                total += in_slices(self._gram_squares, *by_group, positions * inputs)
+            elif self.squares_kernel is not None and on_gpu(given):
+                geometry = (*self.weight.shape[1:3], self.stride[0], self.padding[0])
+                total += self.squares_kernel(given.contiguous(), back.contiguous(), len(total), *geometry)
             else:
-                total += in_slices(self._product_squares, given, back, max(positions, outputs) * inputs)
+                total += in_slices(self._product_squares, *by_group, max(positions, outputs) * inputs)
         if self.bias is not None and self.bias.requires_grad:
-            total += squares(back.sum(dim=(1, 2), dtype=torch.float32))
+            total += squares(_grouped(back, width).sum(dim=(1, 2, 3), dtype=torch.float32))
         return total
 
     def _gram_squares(self, given: Tensor, back: Tensor) -> Tensor:
-        columns = self._columns(given.float(), *self.weight.shape[1:3])
-        return gram_squares(columns.flatten(1, 2), back.float().flatten(1, 2))
+        return gram_squares(self._group_columns(given), back.float().flatten(1, 3))
 
     def _product_squares(self, given: Tensor, back: Tensor) -> Tensor:
-        height, width = self.weight.shape[1:3]
-        if self.weight_kernel is not None and on_gpu(given):
-            geometry = (height, width, self.stride[0], self.padding[0])
-            # To this kernel each image is a job.
-            return squares(self.weight_kernel(given.contiguous(), back.contiguous(), len(given), *geometry))
-        columns = self._columns(given.float(), height, width)
-        return product_squares(columns.flatten(1, 2), back.float().flatten(1, 2))
+        return product_squares(self._group_columns(given), back.float().flatten(1, 3))
+
+    def _group_columns(self, given: Tensor) -> Tensor:
+        """Lay out groups of images [groups, width, H, W, in] as rows of products, [groups, width·H'·W', k²·in]."""
+        columns = self._columns(given.float().flatten(0, 1), *self.weight.shape[1:3])
+        return columns.reshape(len(given), -1, columns.shape[-1])
 
     def _columns(self, images: Tensor, height: int, width: int) -> Tensor:
         """Lay the shifted copies of [n, H, W, in] side by side, filled up to an aligned number of columns."""
@@ -165,39 +175,78 @@ class StackedGroupNorm(nn.Module):
         return scaled.to(values.dtype).reshape(last.shape).movedim(-1, 1)
 
 
+class PooledDropout(KeyedDropout):
+    """2×2 max-pooling, and then a dropout; p = 0 for pooling alone."""
+
+    def __init__(self, p: float = 0.0, layer: int = 0) -> None:
+        super().__init__(p, layer)
+        self.kernel = gpu_kernels().pool
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Map [jobs·b, channels, H, W] to half as many pixels down and across."""
+        if self.kernel is None or not on_gpu(values):
+            return super().forward(F.max_pool2d(values, 2))
+        keys = self.key if self.training and self.p > 0 else None
+        last = values.permute(0, 2, 3, 1).contiguous()
+        return self.kernel(last, keys, layer_offset(self.layer), self.p).permute(0, 3, 1, 2)
+
+
+class StackedReLUOfSum(nn.Module):
+    """The positive part of a sum; nothing in it belongs to a job."""
+
+    def __init__(self, _layer: ReLUOfSum) -> None:
+        super().__init__()
+        self.kernel = gpu_kernels().relu_of_sum
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        """Add two tensors [jobs·b, channels, H, W]."""
+        if self.kernel is None or not on_gpu(one):
+            return torch.relu(one + other)
+        one, other = (values.permute(0, 2, 3, 1).contiguous() for values in (one, other))
+        return self.kernel(one, other).permute(0, 3, 1, 2)
+
+
 def on_gpu(values: Tensor) -> bool:
     """Tell whether the kernels can take these values."""
     return values.is_cuda
 
 
 class Kernels(NamedTuple):
-    """What is written for a GPU: a convolution, the gradient of its weights, a norm."""
+    """What is written for a GPU."""
 
-    conv: Callable[..., Tensor] | None
-    conv_weight: Callable[..., Tensor] | None
-    norm: Callable[..., Tensor] | None
+    conv: Callable[..., Tensor] | None = None
+    conv_squares: Callable[..., Tensor] | None = None  # of the gradients of a convolution's weights
+    norm: Callable[..., Tensor] | None = None
+    pool: Callable[..., Tensor] | None = None
+    relu_of_sum: Callable[..., Tensor] | None = None
+    images: Callable[..., Tensor] | None = None
+    update: Callable[..., None] | None = None
 
 
-NO_KERNELS = Kernels(None, None, None)
+NO_KERNELS = Kernels()
 
 
 @lru_cache
 def gpu_kernels() -> Kernels:
-    """Return the layers that are written for a GPU; none without a GPU, or without Triton."""
-    if not torch.cuda.is_available():
+    """Return what is written for a GPU; nothing without a GPU, without Triton, or with FEDTEDDI_COMPILE=0."""
+    if not torch.cuda.is_available() or os.environ.get("FEDTEDDI_COMPILE") == "0":
         return NO_KERNELS
     try:
-        from fedteddi.learning.gpu.kernels.conv import stacked_conv, weight_gradient
+        from fedteddi.learning.gpu.kernels.conv import stacked_conv, weight_squares
+        from fedteddi.learning.gpu.kernels.elementwise import relu_of_sum, stepped
+        from fedteddi.learning.gpu.kernels.images import gathered
         from fedteddi.learning.gpu.kernels.norm import stacked_norm
+        from fedteddi.learning.gpu.kernels.pool import pooled
     except ImportError:
         return NO_KERNELS
-    return Kernels(stacked_conv, weight_gradient, stacked_norm)
+    return Kernels(stacked_conv, weight_squares, stacked_norm, pooled, relu_of_sum, gathered, stepped)
 
 
 STACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {
     nn.Linear: StackedLinear,
     nn.Conv2d: StackedConv2d,
     nn.GroupNorm: StackedGroupNorm,
+    ReLUOfSum: StackedReLUOfSum,
 }
 
 
@@ -210,17 +259,32 @@ def stacked_copy(module: nn.Module) -> nn.Module | None:
     made = copy.deepcopy(module)
     for parent in list(made.modules()):
         if getattr(parent, "inplace", False):
-            # It would overwrite what came out of a layer, of which gradient_variance.py wants the gradient.
+            # It would overwrite what came out of a layer, of which gradient_norms.py wants the gradient.
             parent.inplace = False  # type: ignore[assignment]
         children = list(parent.named_children())
         for index, (name, child) in enumerate(children):
             after = children[index + 1] if index + 1 < len(children) else ("", parent)
-            if type(child) is nn.GroupNorm and type(parent) is nn.Sequential and type(after[1]) is nn.ReLU:
+            follows = after[1] if type(parent) is nn.Sequential else None
+            if type(child) is nn.GroupNorm and type(follows) is nn.ReLU:
                 setattr(parent, name, StackedGroupNorm(child, relu=True))
                 setattr(parent, after[0], nn.Identity())
+            elif _halves(child) and type(follows) is KeyedDropout and 0 < follows.p < 1:
+                setattr(parent, name, nn.Identity())
+                setattr(parent, after[0], PooledDropout(follows.p, follows.layer))  # where its key is sought
+            elif _halves(child):
+                setattr(parent, name, PooledDropout())
             elif type(child) in STACKED:
                 setattr(parent, name, STACKED[type(child)](child))
     return made
+
+
+def _halves(layer: nn.Module) -> bool:
+    """Tell whether a layer is max-pooling over windows of 2×2 side by side."""
+    if type(layer) is not nn.MaxPool2d or layer.ceil_mode or layer.return_indices:
+        return False
+    found = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+    expected = ((2, 2), (2, 2), (0, 0), (1, 1))
+    return all(one in (pair, pair[0]) for one, pair in zip(found, expected, strict=True))
 
 
 def stacked_layout(parameter: Tensor) -> Tensor:
@@ -235,6 +299,11 @@ def stacked_layout(parameter: Tensor) -> Tensor:
 def dropout_keys(module: nn.Module) -> list[str]:
     """Return the names under which a module's dropout layers take their keys."""
     return [f"{name}.key" for name, layer in module.named_modules() if isinstance(layer, KeyedDropout)]
+
+
+def _grouped(values: Tensor, width: int) -> Tensor:
+    """View [n, …] as [n / width, width, …]."""
+    return values.view(-1, width, *values.shape[1:])
 
 
 def _one_job(values: Tensor) -> nn.Parameter:

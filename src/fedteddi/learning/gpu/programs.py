@@ -1,12 +1,10 @@
 """What a GPU is made to do, as plain functions of tensors: gather images, forward, backward, an SGD step.
 
-Parameters are stacked, [jobs, …]; a question is [jobs, images] of indices into the data. What touches every value of an
-image or a weight in training (forward with its backward, update) is compiled; the rest is bookkeeping.
+Parameters are stacked, [jobs, …]; a question is [jobs, images] of indices into the data.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,21 +16,18 @@ from fedteddi.learning.augmentation import viewed
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.engine import NO_IMAGE
 from fedteddi.learning.flat import FlatModel, open_scores
-from fedteddi.learning.gpu.gradient_variance import (
+from fedteddi.learning.gpu.gradient_norms import (
     Losses,
     Params,
-    image_gradients,
-    image_squares,
+    Squares,
+    gradient_squares,
     leaves,
-    variance_by_image,
-    variance_by_layer,
+    squares_by_image,
 )
-from fedteddi.learning.gpu.layers import dropout_keys, stacked_copy, stacked_layout
+from fedteddi.learning.gpu.layers import NO_KERNELS, dropout_keys, gpu_kernels, on_gpu, stacked_copy, stacked_layout
 from fedteddi.learning.local_training import LocalTraining, checked_direction
-from fedteddi.learning.sample_norms import squares
 
-Program = Callable[..., Any]
-Pace = tuple[Tensor, Tensor, Tensor]  # learning rate η, momentum m and weight decay d, [jobs] each
+Pace = tuple[Tensor, Tensor, Tensor]  # learning rates η, momenta m and weight decays d, [jobs] each
 
 
 class Question(NamedTuple):
@@ -46,10 +41,8 @@ class Question(NamedTuple):
 class Programs:
     """Functions of stacked models of one shape on one data set, which lies on the device."""
 
-    def __init__(
-        self, model: FlatModel, data: Dataset, device: torch.device, dtype: torch.dtype, compiled: bool
-    ) -> None:
-        self.dtype = dtype
+    def __init__(self, model: FlatModel, data: Dataset, device: torch.device, dtype: torch.dtype) -> None:
+        self.device, self.dtype = device, dtype
         self.names = [name for name, _ in model.module.named_parameters()]
         self.shapes = [p.shape for p in model.module.parameters()]
         self.trained = [p.requires_grad for p in model.module.parameters()]
@@ -63,14 +56,8 @@ class Programs:
         self.test_labels = data.test_labels.to(device)
         self.mean, self.std = (v.flatten().to(device) for v in (data.mean, data.std))
         self.num_classes = data.num_classes
-        self._training_losses: Program = self.losses
-        self._updated: Program = updated
+        self.kernels = gpu_kernels() if on_gpu(self.train_images) else NO_KERNELS
         self._check(model)
-        if compiled:
-            torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
-            # Where nothing is dropped, the kernels leave little to be gained by compiling.
-            for name in ("_training_losses", "_updated"):
-                setattr(self, name, torch.compile(getattr(self, name), dynamic=False))
 
     def _check(self, model: FlatModel) -> None:
         """Try the stacked form on two models against the plain one; keep it only if it says the same.
@@ -115,19 +102,23 @@ class Programs:
         return torch.allclose(self.scores(jobs, images, None), expected, rtol=1e-3, atol=1e-3)
 
     def _shortcuts_hold(self, jobs: Params, images: Tensor) -> bool:
-        """Compare every image's ‖g‖² by layer with that of its gradient: shortcuts must not miss a use of a weight."""
+        """Compare ‖g‖² by layer, of images and of their sums, with that of gradients: shortcuts must not miss a use of
+        a weight.
+        """
         if self.stacked is None:
             return False
         labels = torch.arange(len(images)) % self.num_classes
         width = len(images) // len(jobs[0])
-        losses: Losses = lambda params: self.each_loss(params, images, labels)  # noqa: E731
+        losses: Losses = lambda params, images: self.each_loss(params, images, labels)  # noqa: E731
         try:
-            found = image_squares(losses, jobs, self.stacked, self.names, width)
+            found, _ = gradient_squares(losses, jobs, images, self.stacked, self.names, width, each=True)
         except Exception:
             return False
-        expected, _ = image_gradients(losses, jobs, self.trained, width)
-        total = torch.stack([squares(g) for g in expected]).sum(dim=0)
-        return found is not None and torch.allclose(found[0], total, rtol=1e-3)
+        expected, _ = squares_by_image(losses, jobs, images, self.trained, width)
+        return not found.unsupported and all(
+            torch.allclose(getattr(found, part), getattr(expected, part), rtol=1e-3)
+            for part in ("of_images", "of_sums")
+        )
 
     def _steady(self, jobs: Params, images: Tensor) -> bool:
         keys = torch.zeros(2, 2, dtype=torch.int32)
@@ -141,6 +132,16 @@ class Programs:
     def params(self, weights: Tensor) -> Params:
         """Cut [jobs, P] into the parameters, as they are held while jobs run."""
         return tuple(view.contiguous() for view in self._views(weights))
+
+    def empty(self, jobs: int) -> Params:
+        """Make room for the parameters of so many jobs."""
+        views = self._views(torch.empty(jobs, sum(map(math.prod, self.shapes)), device="meta"))
+        return tuple(torch.empty(view.shape, device=self.device) for view in views)
+
+    def fill(self, params: Params, weights: Tensor) -> None:
+        """Put [jobs, P] into such room."""
+        for p, view in zip(params, self._views(weights), strict=True):
+            p.copy_(view)
 
     def flat(self, params: Params) -> Tensor:
         """Put parameters, or their gradients, back side by side: [jobs, P]."""
@@ -171,6 +172,8 @@ class Programs:
 
     def batch(self, source: Tensor, samples: Tensor, views: Tensor | None = None) -> Tensor:
         """Gather images [n, H, W, channels] at samples [n], as seen in views [n], and normalise them."""
+        if self.kernels.images is not None:
+            return self.kernels.images(source, samples, views, self.mean, self.std, self.dtype)
         images = source[samples.clamp(min=0)]
         if views is not None:
             images = viewed(images, views)
@@ -210,15 +213,16 @@ class Programs:
         """
         every = leaves(params, self.trained)
         with torch.enable_grad():
-            losses = (self.losses if keys is None else self._training_losses)(every, question, keys)
+            losses = self.losses(every, question, keys)
         # The jobs do not touch each other, so the gradient of the sum holds the gradient of each.
         given = iter(torch.autograd.grad(losses.sum(), [p for p in every if p.requires_grad]))
         return tuple(next(given) if p.requires_grad else torch.zeros_like(p) for p in every), losses.detach()
 
     @torch.no_grad()
-    def mean_losses(self, params: Params, question: Question) -> Tensor:
-        """Return every job's mean loss, with nothing kept for a gradient."""
-        return self.losses(params, question)
+    def image_losses(self, params: Params, question: Question) -> Tensor:
+        """Return the loss of every image, [jobs·m], 0 for none; nothing is kept for a gradient."""
+        each = self.each_loss(params, *self._labelled(question), question.outputs)
+        return torch.where(question.samples.flatten() != NO_IMAGE, each, 0)
 
     def step(
         self,
@@ -228,31 +232,34 @@ class Programs:
         keys: Tensor,
         pace: Pace,
         rule: LocalTraining | None,
-        start: Params,
-    ) -> tuple[Params, Params, Tensor]:
-        """One SGD step of every job. A rule also needs where the jobs started."""
+        start: Params | None,
+    ) -> Tensor:
+        """Take one SGD step of every job, in place; return the losses. A rule also needs where the jobs started."""
         gradients, losses = self.loss_gradients(params, question, keys)
+        update = self.kernels.update or updated
         with torch.no_grad():
-            if rule is not None:
-                gradients = tuple(
-                    checked_direction(rule, g, p, first) if trained else g
-                    for trained, g, p, first in zip(self.trained, gradients, params, start, strict=True)
-                )
-            params, velocity = self._updated(params, velocity, gradients, pace, tuple(self.trained))
-        return params, velocity, losses
+            for trained, p, v, g, first in zip(
+                self.trained, params, velocity, gradients, start or params, strict=True
+            ):
+                if trained:
+                    update(p, v, g if rule is None else checked_direction(rule, g, p, first), *pace)
+        return losses
 
-    def spread(self, params: Params, question: Question) -> tuple[Tensor, Tensor]:
-        """Return every job's variance of per-sample gradients and mean loss, on samples [jobs, b] that all exist."""
-        width = question.samples.shape[1]
-        losses = self._image_losses(question)
-        found = None
-        if self.stacked is not None and self.by_layer:
-            found = variance_by_layer(losses, params, self.stacked, self.names, width)
-        return found or variance_by_image(losses, params, self.trained, width)
-
-    def _image_losses(self, question: Question) -> Losses:
+    def gradient_squares(
+        self, params: Params, question: Question, width: int, *, each: bool
+    ) -> tuple[Squares, Tensor]:
+        """Return the squared norms of gradients in groups of `width` images, and each image's loss, [jobs·m]."""
         images, labels = self._labelled(question)
-        return lambda params: self.each_loss(params, images, labels, question.outputs)
+        there = question.samples.flatten() != NO_IMAGE
+
+        def losses(params: Params, images: Tensor) -> Tensor:
+            return torch.where(there, self.each_loss(params, images, labels, question.outputs), 0)
+
+        if self.stacked is not None and self.by_layer:
+            found = gradient_squares(losses, params, images, self.stacked, self.names, width, each=each)
+            if not found[0].unsupported:
+                return found
+        return squares_by_image(losses, params, images, self.trained, width)
 
     @torch.no_grad()
     def right(self, params: Params, samples: Tensor, outputs: Tensor | None = None) -> Tensor:
@@ -272,16 +279,12 @@ def _by_image(outputs: Tensor | None, images: int) -> Tensor | None:
 
 
 def updated(
-    params: Params, velocity: Params, gradients: Params, pace: Pace, trained: tuple[bool, ...]
-) -> tuple[Params, Params]:
-    """Return parameters and velocities after v ← m v + g + d w, w ← w − η v."""
-    rate, momentum, decay = pace
-    moved, turned = [], []
-    for t, p, v, g in zip(trained, params, velocity, gradients, strict=True):
-        own = (-1,) + (1,) * (p.dim() - 1)
-        turned.append(momentum.view(own) * v + g + (decay.view(own) * p if t else 0))
-        moved.append(p - rate.view(own) * turned[-1])
-    return tuple(moved), tuple(turned)
+    weights: Tensor, velocity: Tensor, gradient: Tensor, rates: Tensor, momenta: Tensor, decays: Tensor
+) -> None:
+    """Change a parameter [jobs, …] and its velocity in place: v ← m v + g + d w, w ← w − η v."""
+    rate, momentum, decay = (part.view(-1, *[1] * (weights.dim() - 1)) for part in (rates, momenta, decays))
+    velocity.mul_(momentum).add_(gradient).add_(decay * weights)
+    weights.sub_(rate * velocity)
 
 
 def parts(weights: Tensor, shapes: list[torch.Size]) -> Params:

@@ -12,22 +12,27 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fedteddi.learning.augmentation import draw_views, viewed
 from fedteddi.learning.cpu import SideBySide
-from fedteddi.learning.dropout import draw_keys
+from fedteddi.learning.dropout import KeyedDropout, draw_keys, layer_offset
 from fedteddi.learning.engine import Probe, TrainJob
 from fedteddi.learning.flat import FlatModel
-from fedteddi.learning.gpu import engine as gpu_engine
 from fedteddi.learning.gpu import layers as gpu_layers
+from fedteddi.learning.gpu import programs as gpu_programs
 from fedteddi.learning.gpu.engine import Stacked
 from fedteddi.learning.gpu.kernels.conv import (
     conv_product,
     images_product,
     stacked_conv,
-    weight_gradient,
     weight_product,
+    weight_squares,
 )
 from fedteddi.learning.gpu.kernels.conv_tiles import Tile, product_tile, weight_tile
+from fedteddi.learning.gpu.kernels.elementwise import relu_of_sum, stepped
+from fedteddi.learning.gpu.kernels.images import gathered
 from fedteddi.learning.gpu.kernels.norm import stacked_norm
+from fedteddi.learning.gpu.kernels.pool import pooled
+from fedteddi.learning.gpu.programs import updated
 from fedteddi.learning.models import ResidualBlock, make_model
 from small_world import tiny_data
 
@@ -84,6 +89,19 @@ def convolution(
         torch.autograd.grad(found, given, back), torch.autograd.grad(expected, given, back), strict=True
     ):
         close(mine, theirs)
+
+
+def squared(
+    jobs: int, b: int, side: int, channels: int, outputs: int, taps: int, stride: int, pad: int
+) -> None:
+    """Squared norms are those of the gradients that are written down, of jobs and of single images."""
+    images = torch.randn(jobs * b, side, side, channels)
+    high = (side + 2 * pad - taps) // stride + 1
+    back = torch.randn(jobs * b, high, high, outputs)
+    for groups in (jobs, jobs * b):
+        product = weight_product(images, back, groups, (taps, taps), stride, pad)
+        found = weight_squares(images, back, groups, taps, taps, stride, pad)
+        torch.testing.assert_close(found, product.double().square().sum(dim=(1, 2, 3)), rtol=1e-4, atol=0)
 
 
 def tiles(
@@ -169,10 +187,64 @@ def norm(side: int, channels: int, groups: int, relu: bool) -> None:
         close(mine, theirs)
 
 
+def pooling(side: int, wide: int, channels: int, p: float) -> None:
+    """Odd sides leave a row or column out; of equal values the first counts; masks are those of the layer."""
+    jobs, b = 2, 3
+    values = torch.randn(jobs * b, side, wide, channels)
+    values[0, :2, :2] = 1.5
+    values.requires_grad_()
+    layer = KeyedDropout(p, layer=1)
+    layer.key = torch.tensor([[5, -7], [123456789, -987654321]], dtype=torch.int32)
+    expected = layer(F.max_pool2d(values.permute(0, 3, 1, 2), 2)).permute(0, 2, 3, 1)
+    found = pooled(values, layer.key if p else None, layer_offset(1), p)
+    torch.testing.assert_close(found, expected)
+    back = torch.randn_like(expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, values, back), torch.autograd.grad(expected, values, back)
+    )
+
+
+def elementwise() -> None:
+    """The positive part of a sum, and an SGD step: also of more values than a program takes."""
+    one, other = (torch.randn(2, 7, 9, 10, requires_grad=True) for _ in range(2))
+    found, expected = relu_of_sum(one, other), torch.relu(one + other)
+    torch.testing.assert_close(found, expected)
+    back = torch.randn_like(expected)
+    for mine, theirs in zip(
+        torch.autograd.grad(found, [one, other], back),
+        torch.autograd.grad(expected, [one, other], back),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs)
+    rates, momenta, decays = torch.rand(3), torch.rand(3), torch.rand(3)
+    for shape in ((3, 5), (3, 3, 3, 16, 9)):
+        weights, velocity, gradient = torch.randn(shape), torch.randn(shape), torch.randn(shape)
+        mine = (weights.clone(), velocity.clone())
+        updated(weights, velocity, gradient, rates, momenta, decays)
+        stepped(*mine, gradient, rates, momenta, decays)
+        torch.testing.assert_close(mine, (weights, velocity))
+
+
+def batches(side: int, wide: int, colours: int, augment: str) -> None:
+    """Some images of bytes, as they are, mirrored or moved; NO_IMAGE takes the first."""
+    rng = np.random.default_rng(0)
+    source = torch.from_numpy(rng.integers(0, 256, (20, side, wide, colours), dtype=np.uint8))
+    samples = torch.from_numpy(rng.integers(-1, 20, 30))
+    drawn = draw_views(rng, (30,), augment)
+    views = None if drawn is None else torch.from_numpy(drawn)
+    mean, std = torch.rand(colours), 1 + torch.rand(colours)
+    images = source[samples.clamp(min=0)]
+    expected = ((images if views is None else viewed(images, views)).float() - mean) / std
+    torch.testing.assert_close(gathered(source, samples, views, mean, std, torch.float32), expected)
+
+
 def engine() -> None:
     """The whole engine with the kernels in it, against the one for CPUs: training, σ̂, gradients, accuracy."""
-    gpu_layers.on_gpu = lambda _values: True
-    gpu_layers.gpu_kernels = lambda: gpu_layers.Kernels(stacked_conv, weight_gradient, stacked_norm)
+    kernels = gpu_layers.Kernels(
+        stacked_conv, weight_squares, stacked_norm, pooled, relu_of_sum, gathered, stepped
+    )
+    for module in (gpu_layers, gpu_programs):
+        module.on_gpu, module.gpu_kernels = lambda _values: True, lambda: kernels
     data = tiny_data()
     net = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(8, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.2),
@@ -191,16 +263,17 @@ def engine() -> None:
         )
         for number in range(3)
     ]
-    gpu_engine.SMALLEST = 1
-    one, many = SideBySide(model, data), Stacked(model, data, "cpu", compiled=False)
+    one, many = SideBySide(model, data), Stacked(model, data, "cpu")
     assert many.programs.by_layer
     assert all(m.kernel is not None for m in many.programs.stacked.modules() if hasattr(m, "kernel"))
+    assert many.programs.kernels is kernels
     for mine, theirs in zip(many.train(jobs), one.train(jobs), strict=True):
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-3, atol=1e-4)
         assert not torch.equal(mine.weights, model.weights)
     probes = [Probe(job.weights, job.samples[0]) for job in jobs[:2]]
     found, expected = many.gradient_variances(probes), one.gradient_variances(probes)
     np.testing.assert_allclose(found, expected, rtol=2e-3)
+    np.testing.assert_allclose(many.gradient_norms(probes), one.gradient_norms(probes), rtol=1e-3)
     close(torch.stack(many.gradients(probes)), torch.stack(one.gradients(probes)))
     np.testing.assert_allclose(many.losses(probes), one.losses(probes), rtol=1e-3)
 
@@ -213,6 +286,13 @@ if __name__ == "__main__":
             convolution(*shape, biased)
     for tiled in TILED:
         tiles(*tiled)
+        squared(*tiled)
+    for p in (0.0, 0.3):
+        for side, wide in ((4, 6), (7, 5)):
+            pooling(side, wide, 8, p)
+    elementwise()
+    for augment in ("none", "flip", "crop-flip"):
+        batches(9, 12, 3, augment)
     layers = resnet18()
     for layer in layers:
         of_resnet18(*layer)

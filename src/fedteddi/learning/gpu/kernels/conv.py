@@ -110,13 +110,14 @@ def _weight_product(
     source, back, target, images, jobs, rows_each,
     height: tl.constexpr, width: tl.constexpr, high: tl.constexpr, wide: tl.constexpr,
     C: tl.constexpr, O: tl.constexpr, TAPS: tl.constexpr, TAPS_ACROSS: tl.constexpr,
-    STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
+    STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr, SQUARED: tl.constexpr,
     ROWS: tl.constexpr, BC: tl.constexpr, BO: tl.constexpr,
 ):  # fmt: skip
     """target[tap, c, o] = Σ_pixels source[pixel moved by the tap, c] · back[pixel, o] of each job.
 
     The pixels are cut into parts of rows_each, one program and one sum each: few jobs would not fill the device. Taps
-    and channels are one long dimension here too.
+    and channels are one long dimension here too. SQUARED: a program writes only the sum of its values' squares, which
+    says something of all pixels at once.
     """
     job = tl.program_id(2).to(tl.int64)
     part = tl.program_id(1)
@@ -145,9 +146,12 @@ def _weight_product(
             other=0.0,
         )
         total = tl.dot(tl.trans(seen), g, total, input_precision=PRECISION)
-    k = block * BC + tl.arange(0, BC)
-    place = ((part * jobs + job) * TAPS * C + k[:, None]) * O + out[None, :]
-    tl.store(target + place, total, mask=(k < TAPS * C)[:, None] & (out < O)[None, :])
+    if SQUARED:  # what lies outside has been loaded as zeros
+        tl.store(target + job * tl.num_programs(0) + tl.program_id(0), tl.sum(tl.sum(total * total, 1), 0))
+    else:
+        k = block * BC + tl.arange(0, BC)
+        place = ((part * jobs + job) * TAPS * C + k[:, None]) * O + out[None, :]
+        tl.store(target + place, total, mask=(k < TAPS * C)[:, None] & (out < O)[None, :])
 
 
 def _precision() -> str:
@@ -205,93 +209,74 @@ def weight_product(
     images: Tensor, back: Tensor, jobs: int, taps: tuple[int, int], stride: int, pad: int,
     tile: Tile | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the weights' gradient by the given tile, or by the usual one."""
+    """Return the weights' gradient [jobs, taps, in, out] by the given tile, or by the usual one."""
+    found = _fill_weight_product(images, back, jobs, taps, stride, pad, tile, squared=False)
+    return found.sum(dim=0) if len(found) > 1 else found.squeeze(0)
+
+
+def weight_squares(
+    images: Tensor, back: Tensor, jobs: int, taps_down: int, taps_across: int, stride: int, pad: int
+) -> Tensor:
+    """Return ‖weights' gradient‖² of every job, [jobs], of which the gradients are never written down."""
+    found = _fill_weight_product(
+        images, back, jobs, (taps_down, taps_across), stride, pad, None, squared=True
+    )
+    return found.sum(dim=1, dtype=torch.float64)
+
+
+def _fill_weight_product(
+    images: Tensor, back: Tensor, jobs: int, taps: tuple[int, int], stride: int, pad: int,
+    tile: Tile | None, *, squared: bool,
+) -> Tensor:  # fmt: skip
+    """Launch the kernel; return its sums [parts, jobs, taps, in, out], or its squares [jobs, blocks]."""
     number, height, width, channels = images.shape
     _, high, wide, outputs = back.shape
     every, pixels = taps[0] * taps[1], number // jobs * high * wide
     tile = tile or weight_tile(pixels, every, channels, outputs, *_limits(images))
     blocks = triton.cdiv(every * channels, tile.inputs) * triton.cdiv(outputs, tile.outputs)
-    parts = max(1, min(ENOUGH_PROGRAMS // (blocks * jobs), pixels // (8 * tile.rows)))
+    parts = 1 if squared else max(1, min(ENOUGH_PROGRAMS // (blocks * jobs), pixels // (8 * tile.rows)))
     rows_each = triton.cdiv(triton.cdiv(pixels, parts), tile.rows) * tile.rows
     parts = triton.cdiv(pixels, rows_each)
-    found = torch.empty(parts, jobs, every, channels, outputs, device=images.device)
+    shape = (jobs, blocks) if squared else (parts, jobs, every, channels, outputs)
+    found = torch.empty(shape, device=images.device)
     _weight_product[(blocks, parts, jobs)](
         images, back, found, number // jobs, jobs, rows_each, height, width, high, wide,
-        channels, outputs, every, taps[1], stride, pad, _precision(),
+        channels, outputs, every, taps[1], stride, pad, _precision(), squared,
         tile.rows, tile.inputs, tile.outputs, num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
-    return found.sum(dim=0) if parts > 1 else found.squeeze(0)
-
-
-def stacked_conv(images: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pad: int) -> Tensor:
-    """Return [jobs·b, H, W, in] convolved with [jobs, taps down, across, in, out], plus a bias [jobs, out]."""
-    # What matrix units read is rounded once here; in the kernel, each tile would take a detour.
-    rounded = weight.detach().to(images.dtype).contiguous()
-    found: Tensor = _stacked_conv(images, weight, rounded, bias, stride, pad)
     return found
-
-
-@torch.library.custom_op("fedteddi::stacked_conv", mutates_args=())
-def _stacked_conv(
-    images: Tensor, weight: Tensor, rounded: Tensor, bias: Tensor | None, stride: int, pad: int
-) -> Tensor:
-    """As above; `weight` itself is there to have a gradient, `rounded` is what is multiplied."""
-    taps = (rounded.shape[1], rounded.shape[2])
-    return conv_product(images, rounded.flatten(1, 2), bias, taps, stride, pad)
-
-
-@torch.library.custom_op("fedteddi::stacked_conv_images", mutates_args=())
-def _images_gradient(back: Tensor, rounded: Tensor, height: int, width: int, stride: int, pad: int) -> Tensor:
-    taps = (rounded.shape[1], rounded.shape[2])
-    return images_product(back, rounded.flatten(1, 2), (height, width), taps, stride, pad)
-
-
-@torch.library.custom_op("fedteddi::stacked_conv_weight", mutates_args=())
-def weight_gradient(
-    images: Tensor, back: Tensor, jobs: int, taps_down: int, taps_across: int, stride: int, pad: int
-) -> Tensor:
-    """Return the gradient of [jobs, taps, in, out], from [jobs·b, H, W, in] and the gradient [jobs·b, H', W', out]."""
-    return weight_product(images, back, jobs, (taps_down, taps_across), stride, pad)
 
 
 def _size(length: int, taps: int, stride: int, pad: int) -> int:
     return (length + 2 * pad - taps) // stride + 1
 
 
-@_stacked_conv.register_fake
-def _(images, weight, rounded, bias, stride, pad):
-    high, wide = (_size(images.shape[1 + i], rounded.shape[1 + i], stride, pad) for i in (0, 1))
-    return images.new_empty(images.shape[0], high, wide, rounded.shape[4])
+class _Conv(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, images, weight, bias, stride, pad):
+        # What matrix units read is rounded once here; in the kernel, each tile would take a detour.
+        rounded = weight.to(images.dtype).contiguous()
+        ctx.stride, ctx.pad = stride, pad
+        ctx.save_for_backward(images, rounded)
+        return conv_product(images, rounded.flatten(1, 2), bias, rounded.shape[1:3], stride, pad)
+
+    @staticmethod
+    def backward(ctx, back):
+        images, rounded = ctx.saved_tensors
+        back = back.contiguous()
+        jobs, down, across, _, outputs = rounded.shape
+        geometry = (down, across), ctx.stride, ctx.pad
+        of_images = of_weight = of_bias = None
+        if ctx.needs_input_grad[0]:
+            of_images = images_product(back, rounded.flatten(1, 2), images.shape[1:3], *geometry)
+        if ctx.needs_input_grad[1]:
+            of_weight = weight_product(images, back, jobs, *geometry).view(rounded.shape)
+        if ctx.needs_input_grad[2]:
+            of_bias = back.view(jobs, -1, outputs).sum(dim=1, dtype=torch.float32)
+        return of_images, of_weight, of_bias, None, None
 
 
-@_images_gradient.register_fake
-def _(back, rounded, height, width, stride, pad):
-    return back.new_empty(back.shape[0], height, width, rounded.shape[3])
-
-
-@weight_gradient.register_fake
-def _(images, back, jobs, taps_down, taps_across, stride, pad):
-    return torch.empty(jobs, taps_down * taps_across, images.shape[3], back.shape[3], device=images.device)
-
-
-def _remember(ctx, inputs, output):
-    images, _, rounded, bias, ctx.stride, ctx.pad = inputs
-    ctx.biased = bias is not None
-    ctx.save_for_backward(images, rounded)
-
-
-def _backward(ctx, back):
-    images, rounded = ctx.saved_tensors
-    back = back.contiguous()
-    jobs, down, across, _, outputs = rounded.shape
-    of_images = of_weight = of_bias = None
-    if ctx.needs_input_grad[0]:
-        of_images = _images_gradient(back, rounded, images.shape[1], images.shape[2], ctx.stride, ctx.pad)
-    if ctx.needs_input_grad[1]:
-        of_weight = weight_gradient(images, back, jobs, down, across, ctx.stride, ctx.pad).view(rounded.shape)
-    if ctx.biased and ctx.needs_input_grad[3]:
-        of_bias = back.view(jobs, -1, outputs).sum(dim=1, dtype=torch.float32)
-    return of_images, of_weight, None, of_bias, None, None
-
-
-_stacked_conv.register_autograd(_backward, setup_context=_remember)
+def stacked_conv(images: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pad: int) -> Tensor:
+    """Return [jobs·b, H, W, in] convolved with [jobs, taps down, across, in, out], plus a bias [jobs, out]."""
+    found: Tensor = _Conv.apply(images, weight, bias, stride, pad)
+    return found

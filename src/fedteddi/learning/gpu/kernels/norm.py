@@ -99,36 +99,6 @@ def _normalised_back(
         tl.store(target + where, d.to(target.dtype.element_ty), mask=(p < PIXELS)[:, None])
 
 
-@torch.library.custom_op("fedteddi::stacked_norm", mutates_args=())
-def _stacked_norm(
-    values: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float, relu: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    found = torch.empty_like(values)
-    means = torch.empty(len(values), groups, device=values.device)
-    scales = torch.empty_like(means)
-    pixels, channels, block = _sizes(values)
-    _normalised[(len(values),)](
-        values, weight, bias, found, means, scales, len(values) // len(weight),
-        pixels, channels, groups, eps, relu, block,
-    )  # fmt: skip
-    return found, means, scales
-
-
-@torch.library.custom_op("fedteddi::stacked_norm_back", mutates_args=())
-def _norm_gradients(
-    values: Tensor, back: Tensor, weight: Tensor, bias: Tensor, means: Tensor, scales: Tensor, relu: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    found = torch.empty_like(values)
-    pixels, channels, block = _sizes(values)
-    of_weight = torch.empty(len(values), channels, device=values.device)
-    of_bias = torch.empty_like(of_weight)
-    _normalised_back[(len(values),)](
-        values, back, weight, bias, means, scales, found, of_weight, of_bias, len(values) // len(weight),
-        pixels, channels, means.shape[1], relu, block,
-    )  # fmt: skip
-    return found, of_weight, of_bias
-
-
 def _sizes(values: Tensor) -> tuple[int, int, int]:
     """Return an image's pixels and channels, and how many pixels a program holds at a time."""
     channels = values.shape[-1]
@@ -136,36 +106,37 @@ def _sizes(values: Tensor) -> tuple[int, int, int]:
     return pixels, channels, max(1, min(triton.next_power_of_2(pixels), VALUES // channels))
 
 
-@_stacked_norm.register_fake
-def _(values, weight, bias, groups, eps, relu):
-    kept = torch.empty(len(values), groups, device=values.device)
-    return torch.empty_like(values), kept, torch.empty_like(kept)
+class _Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values, weight, bias, groups, eps, relu):
+        found = torch.empty_like(values)
+        means = torch.empty(len(values), groups, device=values.device)
+        scales = torch.empty_like(means)
+        pixels, channels, block = _sizes(values)
+        _normalised[(len(values),)](
+            values, weight, bias, found, means, scales, len(values) // len(weight),
+            pixels, channels, groups, eps, relu, block,
+        )  # fmt: skip
+        ctx.relu = relu
+        ctx.save_for_backward(values, weight, bias, means, scales)
+        return found
 
-
-@_norm_gradients.register_fake
-def _(values, back, weight, bias, means, scales, relu):
-    kept = torch.empty(len(values), values.shape[-1], device=values.device)
-    return torch.empty_like(values), kept, torch.empty_like(kept)
-
-
-def _remember(ctx, inputs, output):
-    values, weight, bias, _, _, ctx.relu = inputs
-    ctx.save_for_backward(values, weight, bias, output[1], output[2])
-
-
-def _backward(ctx, back, _means, _scales):
-    values, weight, bias, means, scales = ctx.saved_tensors
-    found, of_weight, of_bias = _norm_gradients(
-        values, back.contiguous(), weight, bias, means, scales, ctx.relu
-    )
-    by_job = (len(weight), -1, weight.shape[1])
-    return found, of_weight.view(by_job).sum(dim=1), of_bias.view(by_job).sum(dim=1), None, None, None
-
-
-_stacked_norm.register_autograd(_backward, setup_context=_remember)
+    @staticmethod
+    def backward(ctx, back):
+        values, weight, bias, means, scales = ctx.saved_tensors
+        found = torch.empty_like(values)
+        pixels, channels, block = _sizes(values)
+        of_weight = torch.empty(len(values), channels, device=values.device)
+        of_bias = torch.empty_like(of_weight)
+        _normalised_back[(len(values),)](
+            values, back.contiguous(), weight, bias, means, scales, found, of_weight, of_bias,
+            len(values) // len(weight), pixels, channels, means.shape[1], ctx.relu, block,
+        )  # fmt: skip
+        by_job = (len(weight), -1, channels)
+        return found, of_weight.view(by_job).sum(dim=1), of_bias.view(by_job).sum(dim=1), None, None, None
 
 
 def stacked_norm(values: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float, relu: bool) -> Tensor:
     """Return GroupNorm of [jobs·b, …, channels] with [jobs, channels], and its positive part if `relu`."""
-    found: Tensor = _stacked_norm(values, weight, bias, groups, eps, relu)[0]
+    found: Tensor = _Norm.apply(values, weight, bias, groups, eps, relu)
     return found

@@ -1,4 +1,6 @@
-"""The variance of per-sample gradients by layer, against every image as a model of its own, and against the CPU's."""
+"""Norms of gradients of images and of groups of them, against every image as a model of its own, and the CPU's."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,10 +9,12 @@ from torch import Tensor, nn
 
 from fedteddi.learning import sample_norms
 from fedteddi.learning.cpu import SideBySide
-from fedteddi.learning.engine import Probe
+from fedteddi.learning.engine import NO_IMAGE, Probe
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.gpu.engine import Stacked
-from fedteddi.learning.gpu.gradient_variance import variance_by_image
+from fedteddi.learning.gpu.gradient_norms import Squares, squares_by_image
+from fedteddi.learning.gpu.programs import Programs, Question
+from fedteddi.learning.gpu.sheets import sheets_of
 from fedteddi.learning.models import ResidualBlock, make_model
 from fedteddi.learning.sample_norms import gram_squares, grams_cost_less, outer_squares, product_squares
 from small_world import tiny_data
@@ -57,9 +61,7 @@ class Named(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return (
-            self.head(values=images.flatten(1))
-            if hasattr(self.head, "sample_squares")
-            else self.plain(images)
+            self.head(values=images.flatten(1)) if hasattr(self.head, "group_squares") else self.plain(images)
         )
 
     def plain(self, images: Tensor) -> Tensor:
@@ -127,33 +129,61 @@ BY_IMAGE = ("twice", "patches", "named", "scaled")
     ],
 )  # fmt: skip
 def test_by_layer_is_by_image_is_the_cpus(kind: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three jobs of 7 images, mirrored or not; also if only a few images' products may be held at a time."""
+    """Three models with two rows of 7 images, mirrored or not, and one of them with fewer; also if only a few images'
+    products may be held at a time.
+    """
     data, rng = tiny_data(), np.random.default_rng(2)
     model = FlatModel(make(kind))
-    engine = Stacked(model, data, device, compiled=False)
+    engine = Stacked(model, data, device)
     close = {"rtol": 1e-5 if device == "cpu" else 1e-4, "atol": 0}
     assert engine.programs.by_layer is (kind not in BY_IMAGE)
-    probes = [
-        Probe(model.weights * scale, rng.integers(0, 300, 7), rng.random(7) < 0.5) for scale in (1, 1.1, 0.9)
-    ]
-    question = engine._question(probes, 7)
-    params = engine._params(probes)
-    found, losses = engine.programs.spread(params, question)
-    each = engine.programs._image_losses(question)
-    alone, expected_losses = variance_by_image(each, params, engine.programs.trained, 7)
-    torch.testing.assert_close(found, alone, **close)
+    models = [model.weights * scale for scale in (1, 1.1, 0.9)]
+    probes = [Probe(own, rng.integers(0, 300, 7), rng.random(7) < 0.5) for own in models for _ in range(2)]
+    uneven = [replace(probe, samples=probe.samples[:4], views=None) if place == 3 else probe
+              for place, probe in enumerate(probes)]  # fmt: skip
+    params, question = asked(engine, uneven, 7)
+    found, losses = engine.programs.gradient_squares(params, question, 7, each=True)
+    alone, expected_losses = by_image(engine.programs, params, question, 7)
+    torch.testing.assert_close(found.of_images, alone.of_images, **close)
+    torch.testing.assert_close(found.of_sums, alone.of_sums, **close)
     torch.testing.assert_close(losses, expected_losses)
-    for row, expected in zip(found.tolist(), SideBySide(model, data).gradient_variances(probes), strict=True):
-        assert row == pytest.approx(expected[0], rel=10 * close["rtol"])
+    one = SideBySide(model, data)
+    expected = one.gradient_variances(probes)
+    np.testing.assert_allclose(engine.gradient_variances(probes), expected, rtol=10 * close["rtol"])
+    norms = one.gradient_norms(uneven)
+    assert engine.gradient_norms(uneven) == pytest.approx(norms, rel=10 * close["rtol"])
+    head = slice(model.size - 5, model.size)
+    assert engine.gradient_norms(uneven, head) == pytest.approx(one.gradient_norms(uneven, head), rel=1e-3)
     monkeypatch.setattr(sample_norms, "BYTES_AT_ONCE", 20_000)
-    torch.testing.assert_close(engine.programs.spread(params, question)[0], found, **close)
+    again, _ = engine.programs.gradient_squares(params, question, 7, each=True)
+    torch.testing.assert_close(again.of_images, found.of_images, **close)
+    torch.testing.assert_close(again.of_sums, found.of_sums, **close)
+
+
+def asked(engine: Stacked, probes: list[Probe], width: int) -> tuple[tuple[Tensor, ...], Question]:
+    """Return the parameters and the question that the engine makes of probes."""
+    sheets = sheets_of(probes, width)
+    return engine._params(sheets), engine._question(sheets, width, max(len(sheet.rows) for sheet in sheets))
+
+
+def by_image(
+    programs: Programs, params: tuple[Tensor, ...], question: Question, width: int
+) -> tuple[Squares, Tensor]:
+    """Return the same norms from the gradients themselves."""
+    images, labels = programs._labelled(question)
+    there = (question.samples != NO_IMAGE).flatten()
+
+    def losses(params: tuple[Tensor, ...], images: Tensor) -> Tensor:
+        return torch.where(there, programs.each_loss(params, images, labels), 0)
+
+    return squares_by_image(losses, params, images, programs.trained, width)
 
 
 def test_equal_images_have_no_spread() -> None:
     """Differences of large sums may come out below 0, a variance not."""
     data = tiny_data()
     model = FlatModel(make("convolutions"))
-    engine = Stacked(model, data, "cpu", compiled=False)
+    engine = Stacked(model, data, "cpu")
     ((variance, _),) = engine.gradient_variances([Probe(model.weights, np.full(8, 3))])
     ((other, _),) = engine.gradient_variances([Probe(model.weights, np.arange(0, 160, 20))])
     assert 0 <= variance < 1e-5 * other
@@ -163,16 +193,15 @@ def test_bf16_keeps_two_digits() -> None:
     """Norms are added up in full from rounded activations: nothing is lost beyond what rounding them loses."""
     data = tiny_data()
     model = FlatModel(make("paper-cnn-same"))
-    engine = Stacked(model, data, "cpu", "bf16", compiled=False)
+    engine = Stacked(model, data, "cpu", "bf16")
     probes = [Probe(model.weights, np.arange(start, start + 32)) for start in (0, 100, 200)]
-    question = engine._question(probes, 32)
-    params, each = engine._params(probes), engine.programs._image_losses(question)
-    found, _ = engine.programs.spread(params, question)
-    torch.testing.assert_close(
-        found, variance_by_image(each, params, engine.programs.trained, 32)[0], rtol=5e-3, atol=0
-    )
+    params, question = asked(engine, probes, 32)
+    found, _ = engine.programs.gradient_squares(params, question, 32, each=True)
+    alone, _ = by_image(engine.programs, params, question, 32)
+    torch.testing.assert_close(found.of_images, alone.of_images, rtol=5e-3, atol=0)
     expected = [row[0] for row in SideBySide(model, data).gradient_variances(probes)]
-    np.testing.assert_allclose(found.numpy(), expected, rtol=0.03)
+    variances = [row[0] for row in engine.gradient_variances(probes)]
+    np.testing.assert_allclose(variances, expected, rtol=0.03)
 
 
 def test_three_ways_to_a_products_norm() -> None:
