@@ -52,7 +52,7 @@ class SideBySide:
     So many `threads` work at a time. None: jobs go one after another, each on as many threads as PyTorch is set to.
     """
 
-    name, together = "cpu", False
+    name, together, device = "cpu", False, torch.device("cpu")
 
     def __init__(self, model: FlatModel, data: Dataset, threads: int | None = 1) -> None:
         self.model, self.data = model, data
@@ -86,6 +86,8 @@ class SideBySide:
                 return train_one(job, model, self.data, on_step)
 
         return self._in_turn(seeded, jobs)
+
+    train_apart = train  # no job depends on others here
 
     def _train_side_by_side(self, jobs: Sequence[TrainJob], on_step: OnStep | None) -> list[Trained]:
         taken, stopped, asking = [0] * len(jobs), threading.Event(), threading.get_ident()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fedteddi.learning.flat import FlatModel
@@ -65,6 +66,7 @@ class Engine(Protocol):
 
     model: FlatModel  # of which shape the models are
     name: str  # the device and, on a GPU, its precision: what rounding depends on
+    device: torch.device  # where its models are
     together: bool  # whether a long list is quicker than its entries one after another
 
     @property
@@ -76,6 +78,9 @@ class Engine(Protocol):
 
     def train(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
         """Run the jobs; `on_step` is called after each step of those in hand, with how many they took."""
+
+    def train_apart(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
+        """Run the jobs, each as if it were the only one: long training would magnify the least rounding."""
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return 1/(m−1) Σ_i ‖g_i − ḡ‖² (docs/paper.md D5) and the mean loss, for every probe."""

@@ -1,5 +1,6 @@
 """An engine that keeps account of its time: training, estimates of reports, evaluation."""
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,15 @@ from fedteddi.learning.engine import ALL, Candidate, Engine, OnStep, Probe, Trai
 
 
 class Timed:
-    """Passes everything on to an engine; `seconds` says how long it worked, by purpose."""
+    """Passes everything on to an engine; `seconds` says how long it worked, by purpose.
+
+    Threads that share it take turns; how long one waits for its turn does not count.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.model = engine, engine.model
-        self.name, self.together = engine.name, engine.together
+        self.name, self.together, self.device = engine.name, engine.together, engine.device
+        self._turn = threading.RLock()
         self.seconds = {"training": 0.0, "estimates": 0.0, "evaluation": 0.0}
 
     @property
@@ -32,6 +37,11 @@ class Timed:
         """Run the jobs."""
         with self._counting("training"):
             return self.engine.train(jobs, on_step)
+
+    def train_apart(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
+        """Run the jobs, each as if it were the only one."""
+        with self._counting("training"):
+            return self.engine.train_apart(jobs, on_step)
 
     def gradient_variances(self, probes: Sequence[Probe]) -> list[tuple[float, float]]:
         """Return the per-sample gradients' variance and the mean loss, for every probe."""
@@ -59,9 +69,25 @@ class Timed:
             return self.engine.class_accuracy(models)
 
     @contextmanager
+    def own_stream(self) -> Iterator[None]:
+        """Let a GPU do what this thread asks beside what others ask, until the end of this."""
+        if self.device.type != "cuda":
+            yield
+            return
+        torch.cuda.synchronize(self.device)  # what was asked before is there
+        with torch.cuda.stream(torch.cuda.Stream(self.device)):  # type: ignore[no-untyped-call]
+            yield
+            self._finish()
+
+    def _finish(self) -> None:
+        """Wait until a GPU has done what this thread asked."""
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
+
+    @contextmanager
     def _counting(self, purpose: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # a GPU works on after the call: its time belongs to this purpose
-            torch.cuda.synchronize()
-        self.seconds[purpose] += time.perf_counter() - start
+        with self._turn:
+            start = time.perf_counter()
+            yield
+            self._finish()  # a GPU works on after the call: its time belongs to this purpose
+            self.seconds[purpose] += time.perf_counter() - start

@@ -27,7 +27,7 @@ SETTINGS = {
 }
 
 VERSION = (
-    3  # raised with every change of how pre-training draws or rounds: a cache of older models is not used
+    4  # raised with every change of how pre-training draws or rounds: a cache of older models is not used
 )
 
 
@@ -59,9 +59,8 @@ class Pretrained:
     def weights(self, runs: list[Run], tell: OnPretraining | None = None) -> list[Tensor]:
         """Return every run's first model: trained centrally on frame 0's classes if it asks for it.
 
-        As many side by side as the engine can without a bit of them changing: on a GPU a model would else depend, by
-        rounding that training magnifies, on which others are trained beside it, and parts of a study that are played
-        apart would begin with different models.
+        Each is trained as if it were the only one: else a model would depend, by rounding that training magnifies, on
+        which others are trained beside it, and parts of a study that are played apart would begin with different ones.
         `tell` hears of every step.
         """
         names = [self._name(run) if run.settings.training.pretrain_epochs else "" for run in runs]
@@ -70,17 +69,16 @@ class Pretrained:
             for name, run in zip(names, runs, strict=True)
             if name and name not in self._weights and not self._read(name)
         }
-        waiting, at_once = list(missing.items()), self.engine.side_by_side
-        for start in range(0, len(waiting), at_once):
-            some = dict(waiting[start : start + at_once])
-            for name, weights in zip(some, self._trained(list(some.values()), tell), strict=True):
-                self._weights[name] = weights
-                self._keep(name)
+        for name, weights in zip(missing, self._trained(list(missing.values()), tell), strict=True):
+            self._weights[name] = weights
+            self._keep(name)
         return [
             self._weights[name] if name else run.state.weights for name, run in zip(names, runs, strict=True)
         ]
 
     def _trained(self, runs: list[Run], tell: OnPretraining | None) -> list[Tensor]:
+        if not runs:
+            return []
         jobs = [
             pretraining_job(
                 run.state.weights,
@@ -98,7 +96,7 @@ class Pretrained:
             if tell is not None:
                 tell(Pretraining(settings.seed, step, steps, settings.training.pretrain_epochs))
 
-        done = self.engine.train(jobs, on_step)
+        done = self.engine.train_apart(jobs, on_step)
         return [self._opened(run, trained.weights) for run, trained in zip(runs, done, strict=True)]
 
     def _opened(self, run: Run, weights: Tensor) -> Tensor:

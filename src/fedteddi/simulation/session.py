@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fedteddi.errors import InputError
@@ -15,6 +16,7 @@ from fedteddi.simulation.checkpoint import load_checkpoint, save_checkpoint, sav
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.pretrained import Pretraining
 from fedteddi.simulation.run import Run
+from fedteddi.simulation.turns import Turns, halves
 
 CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
 
@@ -45,6 +47,7 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
+Show = Callable[[Pretraining | None], None]
 
 
 def play_together(
@@ -104,17 +107,31 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
 
 
 def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None, watch: Watch | None) -> None:
-    started_at = saved_at = time.monotonic()
-    last_s: deque[float] = deque(maxlen=20)  # not all: the first round may compile programs, and never again
-    saving_s = 0.0
-    started = [run for run in runs if not run.over]
+    engine, started_at = laboratory.engine, time.monotonic()
 
     def show(pretraining: Pretraining | None = None) -> None:
         if watch is not None:
-            spent = dict(laboratory.engine.seconds)
+            spent = dict(engine.seconds)
             spent["the rest"] = max(0.0, time.monotonic() - started_at - sum(spent.values()))
             watch(Progress.of(runs, spent, pretraining=pretraining))
 
+    playing = [run for run in runs if not run.over]
+    parts = halves(playing, engine)
+    if len(parts) == 1:
+        _advance(laboratory, playing, stop_at, show)
+        return
+    fresh = [run for run in playing if not run.records]
+    if fresh and (stop_at is None or time.monotonic() < stop_at):  # all models are pre-trained together
+        laboratory.advance(fresh, show)
+    turns = Turns(engine, show)
+    turns.play([partial(_advance, laboratory, part, stop_at, turns.hear) for part in parts])
+
+
+def _advance(laboratory: Laboratory, runs: list[Run], stop_at: float | None, show: Show) -> None:
+    """Advance runs together; `show` hears of every round, and of every step of pre-training."""
+    saved_at = time.monotonic()
+    last_s: deque[float] = deque(maxlen=20)  # not all: the first round may compile programs, and never again
+    saving_s = 0.0
     while active := [run for run in runs if not run.over]:
         if stop_at is not None and time.monotonic() + 1.5 * max(last_s, default=0.0) + saving_s > stop_at:
             break
@@ -136,6 +153,6 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
                 save_checkpoint(run)
             saved_at = time.monotonic()
             saving_s = saved_at - began
-        show()
-    for run in started:
+        show(None)
+    for run in runs:
         save_checkpoint(run)

@@ -32,6 +32,7 @@ IMAGES_WORTH_FILLING = 256  # in a step of so many jobs: beyond, an idle row is 
 # Share of a device's memory: if others hold that much less, as many jobs as at first are tried again. If they do not
 # fit then, others must give back twice as much before the next try: processes do not take turns for ever.
 MUCH_MEMORY = 0.05
+APART = 8  # jobs under way at a time, where each is to be trained as if it were the only one
 COPIES = 8  # of its weights that a running job holds: first, present and next ones, velocity, gradient, …
 IMAGES_AT_ONCE = 256  # of one model, where only its answers are wanted
 Item = TypeVar("Item")
@@ -81,6 +82,23 @@ class Stacked:
             ]
             found |= dict(zip(indices, ends, strict=False))  # what filled a chunk up is left out
         return [found[index] for index in range(len(jobs))]
+
+    def train_apart(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Trained]:
+        """Run the jobs, each as if it were the only one; a GPU has some under way at a time."""
+        done: list[Trained] = []
+        while len(done) < len(jobs):
+            some = jobs[len(done) : len(done) + (APART if self.stretches.capturing else 1)]
+            if len(some) == 1:
+                done += self.train(some, on_step)
+                continue
+            try:
+                with _tf32(self.tf32):
+                    ends = self.stretches.run_apart(some, on_step)
+            except torch.OutOfMemoryError:
+                self._make_room(len(some), BATCH)
+                continue
+            done += [Trained(ended[0], losses.item(), moved.item()) for ended, losses, moved in ends]
+        return done
 
     def _train_chunk(self, jobs: list[TrainJob], on_step: OnStep | None) -> Ends:
         return self.stretches.run(jobs, on_step)

@@ -24,7 +24,14 @@ from fedteddi.learning.gpu.gradient_norms import (
     leaves,
     squares_by_image,
 )
-from fedteddi.learning.gpu.layers import NO_KERNELS, dropout_keys, gpu_kernels, on_gpu, stacked_copy, stacked_layout
+from fedteddi.learning.gpu.layers import (
+    NO_KERNELS,
+    dropout_keys,
+    gpu_kernels,
+    on_gpu,
+    stacked_copy,
+    stacked_layout,
+)
 from fedteddi.learning.local_training import LocalTraining, checked_direction
 
 Pace = tuple[Tensor, Tensor, Tensor]  # learning rates η, momenta m and weight decays d, [jobs] each

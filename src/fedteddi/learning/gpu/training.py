@@ -36,10 +36,20 @@ class Room:
 
 
 class Stretch:
-    """The local training of so many jobs of one shape and rule, in the first rows of a room."""
+    """The local training of so many jobs of one shape and rule, in the first rows of a room.
 
-    def __init__(self, programs: Programs, room: Room, jobs: Sequence[TrainJob], pool: Any) -> None:
-        self.programs, self.pool, self.rule = programs, pool, jobs[0].rule
+    Captured steps that share a pool of memory, or a stream, must not be under way at the same time.
+    """
+
+    def __init__(
+        self,
+        programs: Programs,
+        room: Room,
+        jobs: Sequence[TrainJob],
+        pool: Any = None,
+        stream: torch.cuda.Stream | None = None,
+    ) -> None:
+        self.programs, self.pool, self.stream, self.rule = programs, pool, stream, jobs[0].rule
         self.steps, self.width = jobs[0].samples.shape
         count = len(jobs)
         self.params, self.velocity = _first(room.params, count), _first(room.velocity, count)
@@ -105,7 +115,7 @@ class Stretch:
         """Return a step as a graph; None if it cannot be one, such as with a rule that looks at values."""
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
                 self._step()
         except torch.OutOfMemoryError:
             raise
@@ -135,6 +145,26 @@ class Stretches:
         if len(self.kept) > MOST_STRETCHES:
             del self.kept[next(iter(self.kept))]
         return stretch.run(jobs, on_step, capturing=self.capturing)
+
+    def run_apart(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Ends]:
+        """Train each job by itself, all of them under way at the same time on a GPU, each in a stream of its own."""
+        asking = torch.cuda.current_stream(self.programs.device)
+        streams = [torch.cuda.Stream(self.programs.device) for _ in jobs]  # type: ignore[no-untyped-call]
+        alone = [
+            Stretch(self.programs, Room(self.programs, 1), [job], stream=stream)
+            for job, stream in zip(jobs, streams, strict=True)
+        ]
+        started = [stretch.load([job]) for stretch, job in zip(alone, jobs, strict=True)]
+        asking.synchronize()
+        for step in range(max(stretch.steps for stretch in alone)):
+            for stretch, stream in zip(alone, streams, strict=True):
+                if step < stretch.steps:
+                    with torch.cuda.stream(stream):
+                        stretch.advance(capturing=True)
+            if on_step is not None:
+                on_step(step + 1)
+        torch.cuda.synchronize(self.programs.device)
+        return [stretch.ends(first) for stretch, first in zip(alone, started, strict=True)]
 
     def forget(self) -> bool:
         """Give the memory back; tell whether captured steps held some. No more are captured until memory is found."""
