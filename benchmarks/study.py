@@ -65,6 +65,7 @@ class Watcher:
     """Notes when the first rounds are over, and what has been spent by then and in all."""
 
     warm_up: int  # rounds of every run that are no part of the cost
+    pretraining_s: list[float] = field(default_factory=list)  # its first and its last step
     first_round_s: float | None = None
     accounts: list[Account] = field(default_factory=list)
 
@@ -72,6 +73,8 @@ class Watcher:
         """Hear how far the runs are."""
         runs = progress.runs
         rounds = [run.state.rounds_done for run in runs]
+        if progress.pretraining is not None:
+            self.pretraining_s = [*self.pretraining_s[:1], process_age_s()]
         if progress.pretraining is not None or min(rounds) == 0:
             return
         if self.first_round_s is None:
@@ -123,6 +126,9 @@ def main() -> None:
     seconds = last.at_s - first.at_s
     print(f"{options.experiment}, {settings.training.model}, τ = {settings.training.local_steps}")
     print(f"start to the end of round 1   {watcher.first_round_s:9.1f} s")
+    if watcher.pretraining_s:
+        begun, ended = watcher.pretraining_s[0], watcher.pretraining_s[-1]
+        print(f"    models pre-trained from {begun:9.1f} to {ended:.1f} s")
     print(f"then {rounds:7,} run-rounds       {seconds:9.1f} s   {1e3 * seconds / rounds:.2f} ms each")
     print(f"{steps:12,} client-steps     {1e3 * seconds / steps:9.4f} ms each, all in")
     for purpose, spent in last.seconds.items():

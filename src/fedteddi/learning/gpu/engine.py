@@ -87,10 +87,8 @@ class Stacked:
         """Run the jobs, each as if it were the only one; a GPU has some under way at a time."""
         done: list[Trained] = []
         while len(done) < len(jobs):
-            some = jobs[len(done) : len(done) + (APART if self.stretches.capturing else 1)]
-            if len(some) == 1:
-                done += self.train(some, on_step)
-                continue
+            narrow = self.stretches.capturing < self.stretches.on_gpu  # memory is short
+            some = jobs[len(done) : len(done) + (1 if narrow else APART)]
             try:
                 with _tf32(self.tf32):
                     ends = self.stretches.run_apart(some, on_step)

@@ -148,23 +148,27 @@ class Stretches:
 
     def run_apart(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Ends]:
         """Train each job by itself, all of them under way at the same time on a GPU, each in a stream of its own."""
-        asking = torch.cuda.current_stream(self.programs.device)
-        streams = [torch.cuda.Stream(self.programs.device) for _ in jobs]  # type: ignore[no-untyped-call]
+        device = self.programs.device
+        streams = [torch.cuda.Stream(device) if self.on_gpu else None for _ in jobs]  # type: ignore[no-untyped-call]
         alone = [
             Stretch(self.programs, Room(self.programs, 1), [job], stream=stream)
             for job, stream in zip(jobs, streams, strict=True)
         ]
         started = [stretch.load([job]) for stretch, job in zip(alone, jobs, strict=True)]
-        asking.synchronize()
+        self._wait()
         for step in range(max(stretch.steps for stretch in alone)):
             for stretch, stream in zip(alone, streams, strict=True):
                 if step < stretch.steps:
                     with torch.cuda.stream(stream):
-                        stretch.advance(capturing=True)
+                        stretch.advance(self.capturing)
             if on_step is not None:
                 on_step(step + 1)
-        torch.cuda.synchronize(self.programs.device)
+        self._wait()
         return [stretch.ends(first) for stretch, first in zip(alone, started, strict=True)]
+
+    def _wait(self) -> None:
+        if self.on_gpu:
+            torch.cuda.synchronize(self.programs.device)
 
     def forget(self) -> bool:
         """Give the memory back; tell whether captured steps held some. No more are captured until memory is found."""

@@ -51,6 +51,16 @@ def test_tiles_of_our_models() -> None:
     assert weight_tile(32 * 4 * 4, 9, 512, 512, 2) == Tile(64, 128, 128, 4, 3)
 
 
+def test_exact_products_are_short() -> None:
+    """They are unrolled into single sums: a compiler would work on long ones for minutes."""
+    for channels in CHANNELS:
+        for tile in (
+            product_tile(32768, 9, channels, 256, 4, exact=True),
+            weight_tile(32768, 9, channels, 256, 4, exact=True),
+        ):
+            assert tile.rows * tile.inputs * tile.outputs / (32 * tile.warps) <= 512
+
+
 def test_shared_memory_holds_what_is_loaded() -> None:
     """Of every load under way, both factors of a product: pixels by inputs and inputs by outputs, or the like."""
     tile = Tile(rows=128, inputs=64, outputs=256, stages=3)

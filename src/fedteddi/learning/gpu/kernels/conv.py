@@ -159,12 +159,14 @@ def _precision() -> str:
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
-def _limits(values: Tensor) -> tuple[int, int]:
-    """Return the bytes of a value, and of the memory that a program may share on the values' device."""
+def _limits(values: Tensor) -> tuple[int, int, bool]:
+    """Return what a tile depends on: bytes of a value, bytes that a program may share, whether products are exact."""
+    exact = values.dtype == torch.float32 and _precision() == "ieee"
     if not values.is_cuda:  # the interpreter
-        return values.element_size(), SHARED_BYTES
+        return values.element_size(), SHARED_BYTES, exact
     device = torch.cuda.get_device_properties(values.device)
-    return values.element_size(), getattr(device, "shared_memory_per_block_optin", SHARED_BYTES)
+    shared_bytes = getattr(device, "shared_memory_per_block_optin", SHARED_BYTES)
+    return values.element_size(), shared_bytes, exact
 
 
 def conv_product(

@@ -6,6 +6,7 @@
 from typing import NamedTuple
 
 SMALLEST = 16  # of what matrix units take
+EXACT = 64  # the most pixels, or channels, of a tile in full single precision
 SHARED_BYTES = 227 * 1024  # that a program may have on an H100 or H200
 
 
@@ -20,20 +21,41 @@ class Tile(NamedTuple):
 
 
 def product_tile(
-    pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int, shared_bytes: int = SHARED_BYTES
+    pixels: int,
+    taps: int,
+    inputs: int,
+    outputs: int,
+    value_bytes: int,
+    shared_bytes: int = SHARED_BYTES,
+    exact: bool = False,
 ) -> Tile:
-    """Return the tile of [pixels, taps·inputs] @ [taps·inputs, outputs]: a convolution, or its images' gradient."""
-    rows, wide = _fitting(pixels, 128), _fitting(outputs, 512 // value_bytes)
+    """Return the tile of [pixels, taps·inputs] @ [taps·inputs, outputs]: a convolution, or its images' gradient.
+
+    Exact products are no work for matrix units: a tile becomes one long list of sums, which must not be too long.
+    """
+    rows, wide = (
+        _fitting(pixels, EXACT if exact else 128),
+        _fitting(outputs, EXACT if exact else 512 // value_bytes),
+    )
     # A block that holds several taps reckons a place for every value, which pays only where channels are very few.
-    deep = _fitting(inputs if inputs >= 32 else taps * inputs, 64)
+    deep = _fitting(inputs if inputs >= 32 else taps * inputs, SMALLEST if exact else 64)
     tile = Tile(rows, deep, wide, warps=8 if wide >= 128 else 4)
     return _with_room(tile, product_bytes(tile, value_bytes), shared_bytes)
 
 
 def weight_tile(
-    pixels: int, taps: int, inputs: int, outputs: int, value_bytes: int, shared_bytes: int = SHARED_BYTES
+    pixels: int,
+    taps: int,
+    inputs: int,
+    outputs: int,
+    value_bytes: int,
+    shared_bytes: int = SHARED_BYTES,
+    exact: bool = False,
 ) -> Tile:
     """Return the tile of [taps·inputs, pixels] @ [pixels, outputs]: the weights' gradient."""
+    if exact:
+        deep, wide = _fitting(taps * inputs, EXACT), _fitting(outputs, EXACT)
+        return Tile(SMALLEST, deep, wide)
     wide = _fitting(outputs, 128)
     deep = _fitting(taps * inputs, 64 if pixels >= 1024 else 128)
     tile = Tile(
