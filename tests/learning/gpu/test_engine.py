@@ -331,8 +331,8 @@ input()"""
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         engine.train(jobs_of(model, 16))
-        assert sizes[0] == 16
-        assert set(sizes[1:]) <= {4, 1}
+        assert sizes[:2] == [16, 16]  # the first time, captured steps gave their memory back
+        assert set(sizes[2:]) <= {4, 1}
         narrow = len(sizes)
         engine.train(jobs_of(model, 16))
         assert 16 not in sizes[narrow:]

@@ -43,8 +43,8 @@ class StackedLinear(nn.Module):
         """Map [jobs·b, …, in] to [jobs·b, …, out]."""
         jobs, outputs, inputs = self.weight.shape
         rows = values.reshape(jobs, -1, inputs)
-        weight = self.weight.to(values.dtype).transpose(1, 2)
-        found = torch.bmm(rows, weight)
+        # In this order the weight's gradient comes out as the weight lies, not turned.
+        found = torch.bmm(self.weight.to(values.dtype), rows.transpose(1, 2)).transpose(1, 2)
         if self.bias is not None:
             found = found + self.bias.to(values.dtype)[:, None]
         return found.reshape(*values.shape[:-1], outputs)

@@ -1,7 +1,8 @@
 """GroupNorm of many jobs with each its own scale and shift, and the ReLU that mostly follows, in one go on a GPU.
 
-One program takes one image, [pixels, channels], and reads it twice: for its groups' statistics, then to normalise. What
-a compiler makes of the plain formula reads and writes it several times more, above all on the way back.
+One program takes some groups of one image, [pixels, channels], and reads them twice: for their statistics, then to
+normalise. They are so few that the second time they come from the cache. What a compiler makes of the plain formula
+reads and writes them several times more, above all on the way back.
 """
 
 import torch
@@ -9,20 +10,25 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-VALUES = 8192  # of an image that a program holds at a time
+VALUES = 8192  # that a program holds at a time
+CACHED = 16384  # about what it reads twice
+NEIGHBOURS = 16  # channels that lie side by side and are read together, if there are so many
 
 
 @triton.jit
 def _normalised(
     values, weight, bias, target, means, scales, b, PIXELS: tl.constexpr, C: tl.constexpr, GROUPS: tl.constexpr,
-    EPS: tl.constexpr, RELU: tl.constexpr, BLOCK: tl.constexpr,
+    EPS: tl.constexpr, RELU: tl.constexpr, OWN: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """target = (values − mean) / √(var + ε) · weight + bias per group, and its positive part if asked."""
-    n = tl.program_id(0).to(tl.int64)
+    SIZE: tl.constexpr = C // GROUPS  # of a group
+    n = tl.program_id(0).to(tl.int64) // (C // OWN)
     job = n // b
-    c = tl.arange(0, C)
-    total = tl.zeros((C,), dtype=tl.float32)
-    square = tl.zeros((C,), dtype=tl.float32)
+    part = tl.program_id(0) % (C // OWN)
+    c = part * OWN + tl.arange(0, OWN)
+    g = part * (OWN // SIZE) + tl.arange(0, OWN // SIZE)
+    total = tl.zeros((OWN,), dtype=tl.float32)
+    square = tl.zeros((OWN,), dtype=tl.float32)
     for start in range(0, PIXELS, BLOCK):
         p = start + tl.arange(0, BLOCK)
         v = tl.load(
@@ -31,15 +37,14 @@ def _normalised(
         v = v.to(tl.float32)
         total += tl.sum(v, 0)
         square += tl.sum(v * v, 0)
-    number = PIXELS * (C // GROUPS)
-    mean = tl.sum(tl.reshape(total, (GROUPS, C // GROUPS)), 1) / number
-    variance = tl.sum(tl.reshape(square, (GROUPS, C // GROUPS)), 1) / number - mean * mean
+    number = PIXELS * SIZE
+    mean = tl.sum(tl.reshape(total, (OWN // SIZE, SIZE)), 1) / number
+    variance = tl.sum(tl.reshape(square, (OWN // SIZE, SIZE)), 1) / number - mean * mean
     scale = 1.0 / tl.sqrt(tl.maximum(variance, 0.0) + EPS)
-    g = tl.arange(0, GROUPS)
     tl.store(means + n * GROUPS + g, mean)
     tl.store(scales + n * GROUPS + g, scale)
-    mean = tl.reshape(tl.broadcast_to(mean[:, None], (GROUPS, C // GROUPS)), (C,))
-    scale = tl.reshape(tl.broadcast_to(scale[:, None], (GROUPS, C // GROUPS)), (C,))
+    mean = tl.reshape(tl.broadcast_to(mean[:, None], (OWN // SIZE, SIZE)), (OWN,))
+    scale = tl.reshape(tl.broadcast_to(scale[:, None], (OWN // SIZE, SIZE)), (OWN,))
     factor = scale * tl.load(weight + job * C + c)
     shift = tl.load(bias + job * C + c) - mean * factor
     for start in range(0, PIXELS, BLOCK):
@@ -55,21 +60,24 @@ def _normalised(
 @triton.jit
 def _normalised_back(
     values, back, weight, bias, means, scales, target, of_weight, of_bias, b,
-    PIXELS: tl.constexpr, C: tl.constexpr, GROUPS: tl.constexpr, RELU: tl.constexpr, BLOCK: tl.constexpr,
+    PIXELS: tl.constexpr, C: tl.constexpr, GROUPS: tl.constexpr, RELU: tl.constexpr, OWN: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """With x̂ the normalised values and h = back · weight: target = (h − mean h − x̂ · mean(h x̂)) / √(var + ε)."""
-    n = tl.program_id(0).to(tl.int64)
+    SIZE: tl.constexpr = C // GROUPS  # of a group
+    n = tl.program_id(0).to(tl.int64) // (C // OWN)
     job = n // b
-    c = tl.arange(0, C)
-    g = tl.arange(0, GROUPS)
+    part = tl.program_id(0) % (C // OWN)
+    c = part * OWN + tl.arange(0, OWN)
+    g = part * (OWN // SIZE) + tl.arange(0, OWN // SIZE)
     mean = tl.load(means + n * GROUPS + g)
     scale = tl.load(scales + n * GROUPS + g)
-    mean = tl.reshape(tl.broadcast_to(mean[:, None], (GROUPS, C // GROUPS)), (C,))
-    scale = tl.reshape(tl.broadcast_to(scale[:, None], (GROUPS, C // GROUPS)), (C,))
+    mean = tl.reshape(tl.broadcast_to(mean[:, None], (OWN // SIZE, SIZE)), (OWN,))
+    scale = tl.reshape(tl.broadcast_to(scale[:, None], (OWN // SIZE, SIZE)), (OWN,))
     w = tl.load(weight + job * C + c)
     shift = tl.load(bias + job * C + c)
-    total = tl.zeros((C,), dtype=tl.float32)
-    along = tl.zeros((C,), dtype=tl.float32)
+    total = tl.zeros((OWN,), dtype=tl.float32)
+    along = tl.zeros((OWN,), dtype=tl.float32)
     for start in range(0, PIXELS, BLOCK):
         p = start + tl.arange(0, BLOCK)
         where = (n * PIXELS + p)[:, None] * C + c[None, :]
@@ -82,11 +90,11 @@ def _normalised_back(
         along += tl.sum(d * x, 0)
     tl.store(of_bias + n * C + c, total)
     tl.store(of_weight + n * C + c, along)
-    number = PIXELS * (C // GROUPS)
-    total = tl.sum(tl.reshape(total * w, (GROUPS, C // GROUPS)), 1) / number
-    along = tl.sum(tl.reshape(along * w, (GROUPS, C // GROUPS)), 1) / number
-    total = tl.reshape(tl.broadcast_to(total[:, None], (GROUPS, C // GROUPS)), (C,))
-    along = tl.reshape(tl.broadcast_to(along[:, None], (GROUPS, C // GROUPS)), (C,))
+    number = PIXELS * SIZE
+    total = tl.sum(tl.reshape(total * w, (OWN // SIZE, SIZE)), 1) / number
+    along = tl.sum(tl.reshape(along * w, (OWN // SIZE, SIZE)), 1) / number
+    total = tl.reshape(tl.broadcast_to(total[:, None], (OWN // SIZE, SIZE)), (OWN,))
+    along = tl.reshape(tl.broadcast_to(along[:, None], (OWN // SIZE, SIZE)), (OWN,))
     for start in range(0, PIXELS, BLOCK):
         p = start + tl.arange(0, BLOCK)
         where = (n * PIXELS + p)[:, None] * C + c[None, :]
@@ -99,11 +107,14 @@ def _normalised_back(
         tl.store(target + where, d.to(target.dtype.element_ty), mask=(p < PIXELS)[:, None])
 
 
-def _sizes(values: Tensor) -> tuple[int, int, int]:
-    """Return an image's pixels and channels, and how many pixels a program holds at a time."""
+def _sizes(values: Tensor, groups: int) -> tuple[int, int, int, int]:
+    """Return an image's pixels and channels, how many of these a program takes, and of how many pixels at a time."""
     channels = values.shape[-1]
     pixels = values[0].numel() // channels
-    return pixels, channels, max(1, min(triton.next_power_of_2(pixels), VALUES // channels))
+    own = channels
+    while own > max(NEIGHBOURS, channels // groups) and own * pixels > CACHED:
+        own //= 2
+    return pixels, channels, own, max(1, min(triton.next_power_of_2(pixels), VALUES // own))
 
 
 class _Norm(torch.autograd.Function):
@@ -112,10 +123,10 @@ class _Norm(torch.autograd.Function):
         found = torch.empty_like(values)
         means = torch.empty(len(values), groups, device=values.device)
         scales = torch.empty_like(means)
-        pixels, channels, block = _sizes(values)
-        _normalised[(len(values),)](
+        pixels, channels, own, block = _sizes(values, groups)
+        _normalised[(len(values) * (channels // own),)](
             values, weight, bias, found, means, scales, len(values) // len(weight),
-            pixels, channels, groups, eps, relu, block,
+            pixels, channels, groups, eps, relu, own, block,
         )  # fmt: skip
         ctx.relu = relu
         ctx.save_for_backward(values, weight, bias, means, scales)
@@ -125,12 +136,12 @@ class _Norm(torch.autograd.Function):
     def backward(ctx, back):
         values, weight, bias, means, scales = ctx.saved_tensors
         found = torch.empty_like(values)
-        pixels, channels, block = _sizes(values)
+        pixels, channels, own, block = _sizes(values, means.shape[1])
         of_weight = torch.empty(len(values), channels, device=values.device)
         of_bias = torch.empty_like(of_weight)
-        _normalised_back[(len(values),)](
+        _normalised_back[(len(values) * (channels // own),)](
             values, back.contiguous(), weight, bias, means, scales, found, of_weight, of_bias,
-            len(values) // len(weight), pixels, channels, means.shape[1], ctx.relu, block,
+            len(values) // len(weight), pixels, channels, means.shape[1], ctx.relu, own, block,
         )  # fmt: skip
         by_job = (len(weight), -1, channels)
         return found, of_weight.view(by_job).sum(dim=1), of_bias.view(by_job).sum(dim=1), None, None, None
