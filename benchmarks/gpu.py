@@ -188,12 +188,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--jobs", type=int, nargs="*", default=[64, 256], help="jobs at once, for the CNN")
-    parser.add_argument("--resnet-jobs", type=int, default=16)
+    parser.add_argument("--resnet-jobs", type=int, default=64)
     parser.add_argument("--precision", nargs="*", default=["tf32", "bf16"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--size", type=int, default=8192, help="of the matrices for the ceilings")
     parser.add_argument("--models", nargs="*", default=["paper-cnn", "resnet18"])
-    parser.add_argument("--only-ours", action="store_true", help="leave out one by one, vmap and estimators")
+    parser.add_argument("--only-ours", action="store_true", help="leave out one by one and vmap")
     parser.add_argument("--profile", action="store_true", help="list the kernels of ours")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here too")
     options = parser.parse_args()
@@ -233,8 +233,8 @@ def main() -> None:
             moved = least_bytes(module, batch, "tf32") * unit
             ms = one_by_one(module, data, few, device, options.repeats) / few * unit
             tell_shares(f"{each}: one by one", ms, flop, moved)
-            ms = by_vmap(module, data, sizes[0], device, options.repeats) / sizes[0] * unit
-            tell_shares(f"{each}: vmap of {sizes[0]}", ms, flop, moved)
+            ms = by_vmap(module, data, few, device, options.repeats) / few * unit
+            tell_shares(f"{each}: vmap of {few}", ms, flop, moved)
         model = FlatModel(module)
         for precision in options.precision:
             engine = Stacked(model, data, options.device, precision)
@@ -250,8 +250,6 @@ def main() -> None:
                 tell_shares(name, step * unit, flop, moved, precision)
                 if options.profile:
                     profile(engine, asked)
-            if options.only_ours:
-                continue
             few_jobs = asked[:64]
             for name, ms in estimators(engine, data, few_jobs, options.repeats).items():
                 tell(f"   {precision}: {name}, in client-steps", ms / step, unit="")
