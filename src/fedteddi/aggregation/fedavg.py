@@ -11,7 +11,7 @@ def weighted_sum(vectors: tuple[Vector, ...] | list[Vector], shares: np.ndarray)
     """Return Σ α_n w_n, [P]."""
     total = vectors[0] * float(shares[0])
     for vector, share in zip(vectors[1:], shares[1:], strict=True):
-        total = total + vector * float(share)
+        total += vector * float(share)
     return total
 
 

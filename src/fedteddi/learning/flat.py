@@ -1,5 +1,7 @@
 """A model whose weights, and whose gradient, are one vector each."""
 
+from functools import cached_property
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -38,7 +40,7 @@ class FlatModel:
         """D_s: what one upload weighs, 32 bits a parameter."""
         return 32.0 * self.size
 
-    @property
+    @cached_property
     def head(self) -> slice:
         """Where the last layer's parameters lie in the vector."""
         last = sum(p.numel() for p in layers_with_parameters(self.module)[-1].parameters(recurse=False))

@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Generator
+from contextlib import suppress
 
 import numpy as np
 
-from fedteddi.aggregation import Aggregation, Received, Vector
+from fedteddi.aggregation import Aggregation, Received, State, Vector
 from fedteddi.errors import DivergedError, InputError
 from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.objective import ObjectiveTerms
@@ -20,6 +21,7 @@ from fedteddi.protocol.vectors import (
     NotFiniteError,
     aggregated,
     drop_not_finite,
+    shows_not_finite,
     valid_uploads,
 )
 from fedteddi.randomness import keyed_rng
@@ -232,17 +234,24 @@ class _Round:
             return []
         answers = yield ask("upload", state, scheduled, learning_rate=self.learning_rate)
         arrived, rejections = valid_uploads(answers, scheduled, state.weights)
-        drop_not_finite(arrived, rejections)
+        after = None
+        if arrived and shows_not_finite(self.aggregation):  # on a GPU every look is a wait
+            with suppress(NotFiniteError):
+                after = self._aggregated(received, arrived)
+        if after is None:
+            drop_not_finite(arrived, rejections)
         self.failures.note(answers.failed, rejections)
         check_not_diverged(state, rejections, anybody=bool(arrived))
         if arrived:
-            uploads = _uploads(state, settings, received, arrived)
-            state.weights, state.aggregation = aggregated(
-                self.aggregation, settings.server.aggregation, uploads, state.aggregation
-            )
+            state.weights, state.aggregation = after or self._aggregated(received, arrived)
             state.not_finite = frozenset()
             state.times_scheduled[list(arrived)] += 1
         return list(arrived)
+
+    def _aggregated(self, received: ReceivedReports, arrived: dict[int, Vector]) -> tuple[Vector, State]:
+        uploads = _uploads(self.state, self.settings, received, arrived)
+        name = self.settings.server.aggregation
+        return aggregated(self.aggregation, name, uploads, self.state.aggregation)
 
     def _facts(self, picked: _Picked) -> RoundFacts:
         state, settings = self.state, self.settings

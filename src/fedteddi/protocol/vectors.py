@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.aggregation import AGGREGATIONS, Aggregation, FedAvg, Received, State, Vector
+from fedteddi.aggregation import AGGREGATIONS, Aggregation, FedAvg, FedAvgM, Received, State, Vector
 from fedteddi.aggregation.rule import asked, model_fault, state_fault
 from fedteddi.errors import InputError, guarded
 from fedteddi.protocol.checks import Rejected, Rejections, number_row, whole_counts
@@ -28,7 +28,8 @@ def finite(*vectors: Vector) -> bool:
     0 times a number is 0 unless it is infinite or no number; so this works for any kind of vector.
     """
     with np.errstate(invalid="ignore"):
-        return math.isfinite(float(sum((vector * 0).sum() for vector in vectors)))
+        zeros = [(vector * 0).sum() for vector in vectors]
+        return not zeros or math.isfinite(float(sum(zeros[1:], zeros[0])))
 
 
 def valid_uploads(
@@ -55,6 +56,11 @@ def drop_not_finite(uploads: dict[int, Vector], rejections: Rejections) -> None:
     for client in [client for client, upload in uploads.items() if not finite(upload)]:
         rejections.add(client, Rejected("upload holds numbers that are not finite", not_finite=True))
         del uploads[client]
+
+
+def shows_not_finite(rule: Aggregation) -> bool:
+    """Tell whether an upload that is not finite always makes a model that is not: then one look at that will do."""
+    return type(rule) in (FedAvg, FedAvgM)
 
 
 def aggregated(rule: Aggregation, name: str, received: Received, state: State) -> tuple[Vector, State]:
