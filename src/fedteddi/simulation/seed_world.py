@@ -1,6 +1,7 @@
 """What the runs of one seed share, whatever their scheduler: plans, the channel, and all that clients draw."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -54,17 +55,19 @@ class SeedWorld:
 
     def batches(self, plan: Plan, frame: int, round: int, client: int, training: TrainingSettings) -> Batches:
         """Draw a client's τ batches, each without replacement."""
-        steps, size, augment = training.local_steps, training.batch_size, training.augment
-
-        def draw() -> Batches:
-            held = plan.frames[frame].held[client]
-            rng = keyed_rng(self.seed, "batches", frame=frame, round=round, client=client)
-            samples = _steps(rng, held, steps, size)
-            views = draw_views(rng, samples.shape, augment)
+        drawn = self._drawn(plan, frame, round, training)
+        found = drawn.batches.get(client)
+        if found is None:
+            steps = training.local_steps
+            if client in drawn.begun:
+                rng, samples = drawn.begun.pop(client)
+            else:
+                rng = keyed_rng(self.seed, "batches", frame=frame, round=round, client=client)
+                samples = _steps(rng, plan.frames[frame].held[client], steps, training.batch_size)
+            views = draw_views(rng, samples.shape, training.augment)
             dropout = keyed_rng(self.seed, "dropout", frame=frame, round=round, client=client)
-            return samples, views, draw_keys(dropout, steps)
-
-        return self._draws.once(frame, round, ("batches", plan, client, steps, size, augment), draw)
+            found = drawn.batches[client] = samples, views, draw_keys(dropout, steps)
+        return found
 
     def first_batch(
         self, plan: Plan, frame: int, round: int, client: int, training: TrainingSettings
@@ -85,27 +88,49 @@ class SeedWorld:
     def batch_counts(
         self, plan: Plan, frame: int, round: int, clients: tuple[int, ...], training: TrainingSettings
     ) -> np.ndarray:
-        """Count the samples of each class in the clients' batches, [n, C]; the batches themselves are not kept.
+        """Count the samples of each class in the clients' batches, [n, C]; only few clients' samples are kept.
 
         Everybody reports these, few train: drawing theirs a second time is cheaper than holding everybody's.
         """
         steps, size, classes = training.local_steps, training.batch_size, self.num_classes
 
         def count() -> np.ndarray:
-            held = plan.frames[frame].held
             counts = np.zeros((len(clients), classes), dtype=np.int64)
             for start in range(0, len(clients), COUNTED_AT_ONCE):
                 some = clients[start : start + COUNTED_AT_ONCE]
-                rngs = keyed_rngs(self.seed, "batches", some, frame=frame, round=round)
-                samples = [
-                    _steps(rng, held[n], steps, size).ravel() for n, rng in zip(some, rngs, strict=True)
-                ]
-                cell = np.arange(len(some))[:, None] * classes + self.labels[np.array(samples)]  # [n, τb]
+                samples = self._samples(plan, frame, round, some, training, keep=some is clients)
+                cell = np.arange(len(some))[:, None] * classes + self.labels[samples]  # [n, τb]
                 found = np.bincount(cell.ravel(), minlength=len(some) * classes)
                 counts[start : start + len(some)] = found.reshape(len(some), classes)
             return counts
 
         return self._draws.once(frame, round, ("batch counts", plan, clients, steps, size), count)
+
+    def _samples(
+        self,
+        plan: Plan,
+        frame: int,
+        round: int,
+        clients: tuple[int, ...],
+        training: TrainingSettings,
+        *,
+        keep: bool,
+    ) -> np.ndarray:
+        """Return the samples of all steps of some clients, [n, τb]; `keep` them for those who train."""
+        held, steps, size = plan.frames[frame].held, training.local_steps, training.batch_size
+        drawn = self._drawn(plan, frame, round, training)
+        samples = {n: drawn.batches[n][0] for n in clients if n in drawn.batches}
+        missing = [n for n in clients if n not in samples]
+        rngs = keyed_rngs(self.seed, "batches", missing, frame=frame, round=round)
+        for n, rng in zip(missing, rngs, strict=True):
+            samples[n] = _steps(rng, held[n], steps, size)
+            if keep:
+                drawn.begun[n] = rng, samples[n]
+        return np.array([samples[n].ravel() for n in clients])
+
+    def _drawn(self, plan: Plan, frame: int, round: int, training: TrainingSettings) -> "_Drawn":
+        key = ("batches", plan, training.local_steps, training.batch_size, training.augment)
+        return self._draws.once(frame, round, key, _Drawn)
 
     def released_mix(self, plan: Plan, frame: int, client: int, epsilon: float) -> np.ndarray:
         """Return the one noisy class mix that a client releases in a frame (docs/privacy.md)."""
@@ -139,6 +164,15 @@ class SeedWorld:
 
         key = ("class samples", plan, request.clients, wanted.tobytes())
         return self._draws.once(frame, number, key, draw)
+
+
+@dataclass(eq=False)
+class _Drawn:
+    """What clients have drawn for their local steps in a round."""
+
+    batches: dict[int, Batches] = field(default_factory=dict)
+    # Samples whose views are yet to be drawn, and the generator that will draw them.
+    begun: dict[int, tuple[np.random.Generator, np.ndarray]] = field(default_factory=dict)
 
 
 def _steps(rng: np.random.Generator, held: np.ndarray, steps: int, size: int) -> np.ndarray:
