@@ -44,13 +44,24 @@ def keyed_rngs(
     seed: int, cause: Cause, clients: Sequence[int], *, frame: int = 0, round: int = 0
 ) -> Iterator[np.random.Generator]:
     """Give the generator of each client, as `keyed_rng` does: many at once take a fifth of the time."""
+    return map(seeded_rng, keyed_seeds(seed, cause, clients, frame=frame, round=round))
+
+
+def keyed_seeds(
+    seed: int, cause: Cause, clients: Sequence[int], *, frame: int = 0, round: int = 0
+) -> "list[Seeded]":
+    """Return what `seeded_rng` makes the generator of each client from."""
     key: tuple[Any, ...] = (_CAUSE_NUMBER[cause], frame, round, np.asarray(clients, dtype=np.uint32), 0)
     seed_words = [seed] if seed < 2**32 else [seed % 2**32, seed >> 32]
-    for state in _seeded([*seed_words, *key], len(clients)):
-        yield np.random.Generator(np.random.PCG64(_Seeded(state)))  # type: ignore[arg-type]  # too narrow a stub
+    return [Seeded(state) for state in _seeded([*seed_words, *key], len(clients))]
 
 
-class _Seeded(ISeedSequence):
+def seeded_rng(seeded: "Seeded") -> np.random.Generator:
+    """Return the generator of a seed sequence."""
+    return np.random.Generator(np.random.PCG64(seeded))  # type: ignore[arg-type]  # too narrow a stub
+
+
+class Seeded(ISeedSequence):
     """A seed sequence that has been computed already."""
 
     def __init__(self, state: np.ndarray) -> None:

@@ -1,6 +1,6 @@
 """What the runs of one seed share, whatever their scheduler: plans, the channel, and all that clients draw."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ from fedteddi.learning.augmentation import draw_views
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.dropout import draw_keys
 from fedteddi.protocol.messages import Request
-from fedteddi.randomness import RoundDraws, keyed_rng, keyed_rngs
+from fedteddi.randomness import RoundDraws, Seeded, keyed_rng, keyed_rngs, keyed_seeds, seeded_rng
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings, TrainingSettings
@@ -58,15 +58,14 @@ class SeedWorld:
         drawn = self._drawn(plan, frame, round, training)
         found = drawn.batches.get(client)
         if found is None:
-            steps = training.local_steps
-            if client in drawn.begun:
-                rng, samples = drawn.begun.pop(client)
-            else:
-                rng = keyed_rng(self.seed, "batches", frame=frame, round=round, client=client)
-                samples = _steps(rng, plan.frames[frame].held[client], steps, training.batch_size)
+            everyone = range(plan.num_clients)
+            if client not in drawn.begun:  # everyone's are counted in the same round, so few are drawn together
+                together = len(everyone) <= COUNTED_AT_ONCE
+                self._begin(drawn, plan, frame, round, everyone if together else [client], training)
+            rng, samples, dropout = drawn.begun.pop(client)
             views = draw_views(rng, samples.shape, training.augment)
-            dropout = keyed_rng(self.seed, "dropout", frame=frame, round=round, client=client)
-            found = drawn.batches[client] = samples, views, draw_keys(dropout, steps)
+            keys = draw_keys(seeded_rng(dropout), training.local_steps)
+            found = drawn.batches[client] = samples, views, keys
         return found
 
     def first_batch(
@@ -93,40 +92,42 @@ class SeedWorld:
         Everybody reports these, few train: drawing theirs a second time is cheaper than holding everybody's.
         """
         steps, size, classes = training.local_steps, training.batch_size, self.num_classes
+        few = len(clients) <= COUNTED_AT_ONCE
 
         def count() -> np.ndarray:
             counts = np.zeros((len(clients), classes), dtype=np.int64)
             for start in range(0, len(clients), COUNTED_AT_ONCE):
                 some = clients[start : start + COUNTED_AT_ONCE]
-                samples = self._samples(plan, frame, round, some, training, keep=some is clients)
-                cell = np.arange(len(some))[:, None] * classes + self.labels[samples]  # [n, τb]
+                drawn = self._drawn(plan, frame, round, training) if few else _Drawn()
+                self._begin(drawn, plan, frame, round, some, training)
+                samples = [drawn.samples(n).ravel() for n in some]
+                cell = np.arange(len(some))[:, None] * classes + self.labels[np.array(samples)]  # [n, τb]
                 found = np.bincount(cell.ravel(), minlength=len(some) * classes)
                 counts[start : start + len(some)] = found.reshape(len(some), classes)
             return counts
 
         return self._draws.once(frame, round, ("batch counts", plan, clients, steps, size), count)
 
-    def _samples(
+    def _begin(
         self,
+        drawn: "_Drawn",
         plan: Plan,
         frame: int,
         round: int,
-        clients: tuple[int, ...],
+        clients: Sequence[int],
         training: TrainingSettings,
-        *,
-        keep: bool,
-    ) -> np.ndarray:
-        """Return the samples of all steps of some clients, [n, τb]; `keep` them for those who train."""
+    ) -> None:
+        """Draw the samples of those clients who have none yet."""
         held, steps, size = plan.frames[frame].held, training.local_steps, training.batch_size
-        drawn = self._drawn(plan, frame, round, training)
-        samples = {n: drawn.batches[n][0] for n in clients if n in drawn.batches}
-        missing = [n for n in clients if n not in samples]
+        missing = [n for n in clients if n not in drawn.batches and n not in drawn.begun]
         rngs = keyed_rngs(self.seed, "batches", missing, frame=frame, round=round)
-        for n, rng in zip(missing, rngs, strict=True):
-            samples[n] = _steps(rng, held[n], steps, size)
-            if keep:
-                drawn.begun[n] = rng, samples[n]
-        return np.array([samples[n].ravel() for n in clients])
+        dropout = keyed_seeds(self.seed, "dropout", missing, frame=frame, round=round)
+        for n, rng, seeded in zip(missing, rngs, dropout, strict=True):
+            drawn.begun[n] = rng, _steps(rng, held[n], steps, size), seeded
+
+    def _of_class(self, plan: Plan, frame: int) -> dict[tuple[int, int], np.ndarray]:
+        """Return the samples that clients hold of a class in a frame, by client and class, as far as asked for."""
+        return self._draws.once(frame, 0, ("of class", plan), dict)
 
     def _drawn(self, plan: Plan, frame: int, round: int, training: TrainingSettings) -> "_Drawn":
         key = ("batches", plan, training.local_steps, training.batch_size, training.augment)
@@ -149,17 +150,20 @@ class SeedWorld:
 
         def draw() -> dict[int, np.ndarray]:
             found: dict[int, list[np.ndarray]] = {}
-            asked = set(np.flatnonzero(wanted.any(axis=1)).tolist())  # few: the others need no generator
-            for client in (n for n in request.clients if n in asked):
-                rng = keyed_rng(self.seed, "estimates", frame=frame, round=number, client=client + 1)
-                held = plan.frames[frame].held[client]
-                labels = self.labels[held]
-                for c in np.flatnonzero(wanted[client]):
-                    mine = held[labels == c]
+            some = set(np.flatnonzero(wanted.any(axis=1)).tolist())  # few: the others need no generator
+            asked, of_class = [n for n in request.clients if n in some], self._of_class(plan, frame)
+            keys = [n + 1 for n in asked]
+            rngs = keyed_rngs(self.seed, "estimates", keys, frame=frame, round=number)
+            for client, rng in zip(asked, rngs, strict=True):
+                for c in np.flatnonzero(wanted[client]).tolist():
+                    if (client, c) not in of_class:
+                        held = plan.frames[frame].held[client]
+                        of_class[client, c] = held[self.labels[held] == c]
+                    mine = of_class[client, c]
                     # Asked by a noisy mix, a client may hold fewer: then it takes what it has.
                     most = min(int(wanted[client, c]), len(mine))
                     if most:
-                        found.setdefault(int(c), []).append(rng.choice(mine, most, replace=False))
+                        found.setdefault(c, []).append(rng.choice(mine, most, replace=False))
             return {c: np.concatenate(found[c]) for c in sorted(found)}
 
         key = ("class samples", plan, request.clients, wanted.tobytes())
@@ -171,8 +175,12 @@ class _Drawn:
     """What clients have drawn for their local steps in a round."""
 
     batches: dict[int, Batches] = field(default_factory=dict)
-    # Samples whose views are yet to be drawn, and the generator that will draw them.
-    begun: dict[int, tuple[np.random.Generator, np.ndarray]] = field(default_factory=dict)
+    # Samples whose views are yet to be drawn, the generator that will draw them, and dropout's.
+    begun: dict[int, tuple[np.random.Generator, np.ndarray, Seeded]] = field(default_factory=dict)
+
+    def samples(self, client: int) -> np.ndarray:
+        """Return a client's samples, [τ, b]."""
+        return self.batches[client][0] if client in self.batches else self.begun[client][1]
 
 
 def _steps(rng: np.random.Generator, held: np.ndarray, steps: int, size: int) -> np.ndarray:
