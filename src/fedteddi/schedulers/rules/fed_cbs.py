@@ -59,24 +59,29 @@ class FedCBS(AdmissionOptions):
         left = view.schedulable
         counts = view.num_samples[left, None] * view.data_mix[left][:, view.classes_seen]  # [n, C]
         held, held_total, used_hz = np.zeros(counts.shape[1]), 0, 0.0
+        samples, needed_hz = view.num_samples[left], view.needed_hz[left]
         members: list[int] = []
         while True:
-            fits = view.needed_hz[left] <= view.total_hz - used_hz
+            left_hz = view.total_hz - used_hz
             if self.on_no_fit == "skip":
-                left, counts, fits = left[fits], counts[fits], fits[fits]
+                fits = needed_hz <= left_hz
+                left, counts, samples, needed_hz = left[fits], counts[fits], samples[fits], needed_hz[fits]
             if len(left) == 0:
                 break
-            joint = imbalance((held + counts) / (held_total + view.num_samples[left])[:, None])  # [n]
+            joint = imbalance((held + counts) / (held_total + samples)[:, None])  # [n]
             if members:
                 weight = later_log_weight(joint, len(members) + 1)
             else:
                 weight = first_log_weight(joint, view.round, view.times_scheduled[left], self.exploration)
             drawn = draw_one(weight, rng)
-            if not fits[drawn]:
+            if not needed_hz[drawn] <= left_hz:
                 break
             members.append(int(left[drawn]))
             held = held + counts[drawn]
-            held_total += int(view.num_samples[left[drawn]])
-            used_hz += float(view.needed_hz[left[drawn]])
-            left, counts = np.delete(left, drawn), np.delete(counts, drawn, axis=0)
+            held_total += int(samples[drawn])
+            used_hz += float(needed_hz[drawn])
+            left, samples, needed_hz = (
+                np.concatenate([row[:drawn], row[drawn + 1 :]]) for row in (left, samples, needed_hz)
+            )
+            counts = np.delete(counts, drawn, axis=0)  # keeps the order in memory, and so the sums' last bits
         return granted(view, np.array(members, dtype=np.intp), self.spare_band)

@@ -107,18 +107,21 @@ class SearchProblem:
         """P3(S); the empty set is worse than any other (docs/paper.md D2)."""
         if sums.size == 0:
             return math.inf
-        divergence = float(size_of(np.array(sums.pull), self.distance))
+        divergence = float(size_of(sums.pull.copy(), self.distance))
         return self.variance(sums.size) + float(self.utility(divergence, sums.incentive, sums.samples))
 
     def utility_with_each(self, sums: SetSums) -> np.ndarray:
         """Return U(S ∪ n) for every candidate n at once, [M]; members of S come out meaningless."""
         classes, count = self.pull.shape
-        divergence = np.empty(count)
-        scratch = np.empty((classes, min(count, block_width(classes))))
-        for block in blocks(count, classes):
-            part = scratch[:, : block.stop - block.start]
-            np.add(self.pull[:, block], sums.pull[:, None], out=part)
-            divergence[block] = size_of(part, self.distance)
+        pull = sums.pull[:, None]
+        if count <= block_width(classes):
+            divergence = size_of(np.add(self.pull, pull, order="C"), self.distance)
+        else:
+            divergence, scratch = np.empty(count), np.empty((classes, block_width(classes)))
+            for block in blocks(count, classes):
+                part = scratch[:, : block.stop - block.start]
+                np.add(self.pull[:, block], pull, out=part)
+                divergence[block] = size_of(part, self.distance)
         return self.utility(divergence, sums.incentive + self.incentive, sums.samples + self.samples)
 
     def utility(
