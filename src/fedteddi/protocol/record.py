@@ -54,7 +54,7 @@ class RoundRecord:
             frame=facts.frame,
             round=facts.round,
             clients=list(clients),
-            scheduled_new=int(sum(new_classes[n] for n in clients)),
+            scheduled_new=int(np.count_nonzero(new_classes[list(clients)])),
             bandwidth_hz=list(facts.schedule.bandwidth_hz),
             compute_s=list(facts.compute_s),
             finish_s=list(facts.finish_s),

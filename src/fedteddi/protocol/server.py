@@ -182,7 +182,7 @@ class _Round:
             data_mix=dict(zip(received.clients, view.data_mix, strict=True)),
             terms=terms,
             finish_s=finish_s(view, chosen) or (),
-            compute_s=tuple(float(s) for s in compute_s[list(chosen.clients)]),
+            compute_s=tuple(compute_s[list(chosen.clients)].tolist()),
             all_compute_s=float(compute_s.sum()),
             gradient_std=view.gradient_std if "gradient_std" in self.needs else None,
         )
@@ -229,7 +229,7 @@ class _Round:
         self, received: ReceivedReports, scheduled: tuple[int, ...]
     ) -> Generator[Request, Answers, list[int]]:
         """Aggregate the uploads of S; α is renormalised over what arrived, nothing at all keeps the old model."""
-        state, settings = self.state, self.settings
+        state = self.state
         if not scheduled:
             return []
         answers = yield ask("upload", state, scheduled, learning_rate=self.learning_rate)
@@ -262,7 +262,7 @@ class _Round:
             failures=self.failures.causes,
             schedule=picked.schedule,
             gradient_std=picked.gradient_std,
-            class_norm=tuple(map(float, state.class_norm)) if "class_norm" in self.needs else None,
+            class_norm=tuple(state.class_norm.tolist()) if "class_norm" in self.needs else None,
             terms=picked.terms,
             finish_s=picked.finish_s,
             compute_s=picked.compute_s,

@@ -36,14 +36,15 @@ def valid_uploads(
     answers: Answers, asked: Iterable[int], weights: Vector
 ) -> tuple[dict[int, Vector], Rejections]:
     """Sort out uploads that are vectors like the model's; whether their numbers are finite is not looked at."""
-    found, rejections = {}, Rejections()
+    found, rejections, shape = {}, Rejections(), tuple(weights.shape)
     for client in asked:
         if client in answers.given:
+            upload = answers.given[client]
             try:
-                _check_like("upload", answers.given[client], weights, tuple(weights.shape))
-                if answers.given[client].dtype != weights.dtype:
-                    raise Rejected(f"upload holds {answers.given[client].dtype}, the model {weights.dtype}")
-                found[client] = answers.given[client]
+                _check_like("upload", upload, weights, shape)
+                if upload.dtype != weights.dtype:
+                    raise Rejected(f"upload holds {upload.dtype}, the model {weights.dtype}")
+                found[client] = upload
             except Rejected as rejected:
                 rejections.add(client, rejected)
     return found, rejections

@@ -39,10 +39,15 @@ class Plan:
 
     def new_classes(self, frame: int) -> np.ndarray:
         """Return, per client, whether it holds a class that nobody held before this frame, [N]."""
-        if frame == 0:
-            return np.zeros(self.num_clients, dtype=bool)
-        fresh = self.classes_seen(frame) & ~self.classes_seen(frame - 1)
-        return np.asarray((self.frames[frame].counts[:, fresh] > 0).any(axis=1))
+        return self._new[frame]
+
+    @cached_property
+    def _new(self) -> list[np.ndarray]:  # [N], by frame
+        fresh = self._seen[1:] & ~self._seen[:-1]  # [frames - 1, C]
+        found = [np.zeros(self.num_clients, dtype=bool)]
+        for frame, new in zip(self.frames[1:], fresh, strict=True):
+            found.append(np.asarray((frame.counts[:, new] > 0).any(axis=1)))
+        return found
 
     def pooled(self) -> "Plan":
         """Return the same data in one place: a single client that holds what all of them do.

@@ -58,10 +58,10 @@ class SeedWorld:
         drawn = self._drawn(plan, frame, round, training)
         found = drawn.batches.get(client)
         if found is None:
-            everyone = range(plan.num_clients)
-            if client not in drawn.begun:  # everyone's are counted in the same round, so few are drawn together
-                together = len(everyone) <= COUNTED_AT_ONCE
-                self._begin(drawn, plan, frame, round, everyone if together else [client], training)
+            if client not in drawn.begun:  # everyone's are counted in the same round: few are drawn together
+                few = plan.num_clients <= COUNTED_AT_ONCE
+                clients = range(plan.num_clients) if few else [client]
+                self._begin(drawn, plan, frame, round, clients, training)
             rng, samples, dropout = drawn.begun.pop(client)
             views = draw_views(rng, samples.shape, training.augment)
             keys = draw_keys(seeded_rng(dropout), training.local_steps)
@@ -120,10 +120,10 @@ class SeedWorld:
         """Draw the samples of those clients who have none yet."""
         held, steps, size = plan.frames[frame].held, training.local_steps, training.batch_size
         missing = [n for n in clients if n not in drawn.batches and n not in drawn.begun]
-        rngs = keyed_rngs(self.seed, "batches", missing, frame=frame, round=round)
-        dropout = keyed_seeds(self.seed, "dropout", missing, frame=frame, round=round)
-        for n, rng, seeded in zip(missing, rngs, dropout, strict=True):
-            drawn.begun[n] = rng, _steps(rng, held[n], steps, size), seeded
+        batches, dropout = keyed_seeds(self.seed, ["batches", "dropout"], missing, frame=frame, round=round)
+        for n, of_batches, of_dropout in zip(missing, batches, dropout, strict=True):
+            rng = seeded_rng(of_batches)
+            drawn.begun[n] = rng, _steps(rng, held[n], steps, size), of_dropout
 
     def _of_class(self, plan: Plan, frame: int) -> dict[tuple[int, int], np.ndarray]:
         """Return the samples that clients hold of a class in a frame, by client and class, as far as asked for."""

@@ -76,7 +76,7 @@ def finish_s(view: RoundView, schedule: Schedule) -> tuple[float, ...] | None:
         return tuple(compute_s.tolist())
     signal = signal_hz(view.model_bits, view.deadline_s - compute_s, view.needed_hz[members])
     upload_s = view.model_bits / rate_from_signal(np.array(schedule.bandwidth_hz), signal)
-    return tuple(float(s) for s in compute_s + upload_s)
+    return tuple((compute_s + upload_s).tolist())
 
 
 def infeasible_reasons(view: RoundView) -> dict[int, str]:
