@@ -61,13 +61,14 @@ def _images_wanted(
     """Return how many images of each class to ask of each client, [N, C]; equal questions are drawn once a seed."""
     bound, most = settings.server.max_sample_share, settings.estimates.class_gradient_samples
     believed = bounded_class_counts(received.class_counts, received.num_samples, bound).astype(np.int64)
-    rng = keyed_rng(world.seed, "estimates", frame=state.frame, round=number)
     wanted = np.zeros((len(state.times_scheduled), len(state.class_norm)), dtype=np.int64)
     wanted[list(received.clients)] = world.draws.once(
         state.frame,
         number,
         ("spread", believed.shape, believed.tobytes(), most),
-        lambda: spread_over_clients(believed, most, rng),
+        lambda: spread_over_clients(
+            believed, most, keyed_rng(world.seed, "estimates", frame=state.frame, round=number)
+        ),
     )
     return wanted
 
