@@ -210,7 +210,7 @@ class _Round:
             num_samples=counted,
             batch_mix=received.batch_mix,
             data_mix=received.data_mix,
-            previous_data_mix=np.array(previous),
+            previous_data_mix=np.concatenate(previous).reshape(len(members), -1),
             needed_hz=self.world.needed_hz(frame, number, gain, compute_s, self.model_bits),
             channel_gain=gain,
             times_scheduled=state.times_scheduled[members],

@@ -163,7 +163,7 @@ def _norms(parts: Mapping[int, ClassGradients], classes: int) -> tuple[np.ndarra
     with np.errstate(invalid="ignore", over="ignore"):  # looked at afterwards
         for c in np.flatnonzero(drawn):
             total = sum(part.gradient_sum[c] for part in parts.values() if part.counts[c])
-            norms[c] = math.sqrt(_square(total)) / drawn[c]
+            norms[c] = math.sqrt(float((total * total).sum())) / drawn[c]
     return drawn, norms
 
 

@@ -227,7 +227,7 @@ def schedule_faults(view: RoundView, schedule: Schedule, *, limited: bool = True
             faults.append(f"client {n} is scheduled but cannot meet the deadline")
         elif not hz >= needed_hz * (1 - BAND_TOLERANCE):
             faults.append(f"client {n} got {hz:.6g} Hz but needs {needed_hz:.6g}")
-    spent = float(np.sum(granted))
+    spent = float(np.array(granted, dtype=np.float64).sum())
     if not spent <= view.total_hz * (1 + BAND_TOLERANCE):
         faults.append(f"{spent:.6g} Hz are given away, but the band has {view.total_hz:.6g}")
     if schedule.bound is not None and not np.isfinite(schedule.bound):

@@ -64,11 +64,12 @@ class Environment:
 
     def channel_gain(self, frame: int, round: int) -> np.ndarray:
         """|H_n|², [N]; read-only."""
-        draws = Draws(self.seed, frame, round)
-        name = channel_name(self.settings)
-        return self.draws.once(
-            frame, round, (self, "gain"), lambda: checked_gains(self.channel, name, self.where_m, draws)
-        )
+
+        def draw() -> np.ndarray:
+            draws = Draws(self.seed, frame, round)
+            return checked_gains(self.channel, channel_name(self.settings), self.where_m, draws)
+
+        return self.draws.once(frame, round, (self, "gain"), draw)
 
     def compute_s(self, frame: int, round: int) -> np.ndarray:
         """t_cp, [N]; read-only."""
