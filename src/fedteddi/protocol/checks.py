@@ -13,13 +13,12 @@ import numpy as np
 
 from fedteddi.errors import shown
 from fedteddi.heterogeneity.mixes import class_mix
-from fedteddi.protocol.messages import Answers, Report, Request
+from fedteddi.protocol.messages import Answers, Report, ReportTable, Request
 from fedteddi.schedulers.view import LARGEST, MIX_TOLERANCE
 from fedteddi.settings import Settings
 
 # Nobody holds more samples; the limit also keeps sums of counts exact.
 MOST_SAMPLES = 10**9
-WHOLE = np.dtype(np.int64)
 # Thirty years.
 LONGEST_S = 1e9
 # What a rule needs, and the part of a report that says it; a loss may be below 0, the others cannot.
@@ -28,6 +27,9 @@ ASKED_FOR = {
     "loss": ("loss", -LARGEST),
     "update_norm": ("update_norm", 0.0),
 }
+
+
+MEASURED = {part for part, _ in ASKED_FOR.values()}
 
 
 class Rejected(Exception):
@@ -74,12 +76,20 @@ class ReceivedReports:
     class_counts: np.ndarray  # samples of each class that the server believes are there, [n, C]
     data_mix: np.ndarray  # [n, C]
     batch_mix: np.ndarray  # [n, C]
-    reports: tuple[Report, ...]
+    reports: Mapping[int, Report]  # of these clients at least
+
+    def told(self, part: str, clients: Iterable[int] | None = None) -> list[float | None]:
+        """Return a part of every report, or of some."""
+        some = self.clients if clients is None else clients
+        if isinstance(self.reports, ReportTable):
+            column = self.reports.numbers.get(part, {})
+            return [column.get(client) for client in some]
+        return [getattr(self.reports[client], part) for client in some]
 
     def numbers(self, part: str, rows: Iterable[int] | None = None) -> np.ndarray:
         """Return one number of every report, [n], or of some; it was asked of them, so it is there."""
-        some = self.reports if rows is None else [self.reports[row] for row in rows]
-        return np.array([getattr(report, part) for report in some], dtype=np.float64)
+        some = None if rows is None else [self.clients[row] for row in rows]
+        return np.array(self.told(part, some), dtype=np.float64)
 
 
 def received_reports(
@@ -88,10 +98,13 @@ def received_reports(
     """Return the reports that can be used, None if there is none, and why others were rejected."""
     private, training, rejections = settings.privacy.epsilon > 0, settings.training, Rejections()
     valid: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # data and batch counts, or D_n and the mix
+    if isinstance(answers.given, ReportTable) and not private:
+        table = answers.given
+        if _as_usual(table, request, classes) and not _impossible(
+            table.data_counts, table.batch_counts, training.local_steps, training.batch_size
+        ):
+            return _from_counts(table.clients, table, table.data_counts, table.batch_counts), rejections
     told = {client: answers.given[client] for client in sorted(request.clients) if client in answers.given}
-    if not private and _as_usual(told, request, classes):
-        valid = {client: (report.data_counts, report.batch_counts) for client, report in told.items()}
-        told = {}
     for client, report in told.items():
         try:
             if not isinstance(report, Report):
@@ -119,27 +132,25 @@ def received_reports(
             stacked = _stacked(valid)
     if not valid or stacked is None:
         return None, rejections
-    reports = tuple(answers.given[client] for client in valid)
     combine = _from_releases if private else _from_counts
-    return combine(tuple(valid), reports, *stacked), rejections
+    return combine(tuple(valid), answers.given, *stacked), rejections
 
 
-def _as_usual(told: Mapping[int, Any], request: Request, classes: int) -> bool:
-    """Tell whether all reports are what clients of ours send: then none needs to be looked at by itself."""
-    shape = (classes,)
-    for report in told.values():
-        if type(report) is not Report or report.compute_s is not None or report.channel_gain is not None:
+def _as_usual(table: ReportTable, request: Request, classes: int) -> bool:
+    """Tell whether a table holds all that was asked, in the usual form: then no report needs a look of its own."""
+    shape = (len(request.clients), classes)
+    if table.clients != tuple(sorted(request.clients)) or not table.numbers.keys() <= MEASURED:
+        return False
+    for counts in (table.data_counts, table.batch_counts):
+        if type(counts) is not np.ndarray or counts.dtype != np.int64 or counts.shape != shape:
             return False
-        for counts in (report.data_counts, report.batch_counts):
-            if type(counts) is not np.ndarray or counts.dtype is not WHOLE or counts.shape != shape:
-                return False
     for need, (part, least) in ASKED_FOR.items():
-        if need not in request.needs:
-            continue
-        some = request.variance_from if need == "gradient_std" else None
-        values = [getattr(told[client], part) for client in told if some is None or client in some]
-        if not all(type(value) is float and least <= value <= LARGEST for value in values):  # nor NaN
-            return False
+        if need in request.needs:
+            column = table.numbers.get(part, {})
+            some = request.measuring if need == "gradient_std" else request.clients
+            values = [column.get(client) for client in some]
+            if not all(type(value) is float and least <= value <= LARGEST for value in values):  # nor NaN
+                return False
     return True
 
 
@@ -153,7 +164,7 @@ def _rows(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _from_counts(
-    clients: tuple[int, ...], reports: tuple[Report, ...], held: np.ndarray, trained: np.ndarray
+    clients: tuple[int, ...], reports: Mapping[int, Report], held: np.ndarray, trained: np.ndarray
 ) -> ReceivedReports:
     return ReceivedReports(
         clients=clients,
@@ -166,7 +177,7 @@ def _from_counts(
 
 
 def _from_releases(
-    clients: tuple[int, ...], reports: tuple[Report, ...], held: np.ndarray, mix: np.ndarray
+    clients: tuple[int, ...], reports: Mapping[int, Report], held: np.ndarray, mix: np.ndarray
 ) -> ReceivedReports:
     return ReceivedReports(
         clients=clients,

@@ -1,6 +1,6 @@
 """What travels between the server and its clients in one round."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,6 +61,29 @@ class Report:
     update_norm: float | None = None
     compute_s: float | None = None  # measured; None: the server's model of the client's speed
     channel_gain: float | None = None  # measured; None: the server's model of the cell
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReportTable(Mapping[int, Report]):
+    """The reports of many clients, by client, from a runtime that holds them all: checked together, not one by one."""
+
+    clients: tuple[int, ...]
+    data_counts: np.ndarray  # [n, C]
+    batch_counts: np.ndarray  # [n, C]
+    numbers: Mapping[str, Mapping[int, float | None]]  # by part of the report, then by client
+
+    def __getitem__(self, client: int) -> Report:
+        if client not in self.clients:
+            raise KeyError(client)
+        row = self.clients.index(client)
+        told: dict[str, Any] = {part: own[client] for part, own in self.numbers.items() if client in own}
+        return Report(data_counts=self.data_counts[row], batch_counts=self.batch_counts[row], **told)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.clients)
+
+    def __len__(self) -> int:
+        return len(self.clients)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -192,7 +192,7 @@ class _Round:
         state, settings, needs = self.state, self.settings, self.needs
         frame, number, members = state.frame, state.round, list(received.clients)
         gain, compute_s = (
-            _measured([getattr(report, part) for report in received.reports], modelled[members])
+            _measured(received.told(part), modelled[members])
             for part, modelled in (
                 ("channel_gain", self.world.channel_gain(frame, number)),
                 ("compute_s", self.world.compute_s(frame, number)),

@@ -4,8 +4,7 @@ A client that will not upload need not train: reports are made from labels and, 
 batch. Only the scheduled are trained, after selection. Because every draw is keyed, that changes no bit.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +12,15 @@ from torch import Tensor
 
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.engine import ALL, Engine, Probe
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
+from fedteddi.protocol.messages import (
+    ALL_CLIENTS,
+    Answers,
+    ClassGradients,
+    ClassNorms,
+    Report,
+    ReportTable,
+    Request,
+)
 from fedteddi.simulation.clients import Clients
 
 Asked = list[tuple[Clients, Request]]
@@ -75,12 +82,19 @@ class InProcess:
         probed = self._probed(asked)
         found = []
         for place, (clients, request) in enumerate(asked):
-            given = _histograms(clients, request)
             measuring = request.clients if request.needs & {"loss", "update_norm"} else request.measuring
+            numbers: dict[str, dict[int, float | None]] = {}
             for client in measuring:
-                numbers = probed.get((place, client), (None, None))
-                given[client] = _measured(given[client], clients, request, client, *numbers)
-            found.append(Answers(given, {}))
+                variance, loss = probed.get((place, client), (None, None))
+                trained = clients.parked.get((request.frame, request.round, client))
+                if clients.loss_over_steps and trained is not None:
+                    loss = trained.mean_loss
+                numbers.setdefault("gradient_variance", {})[client] = variance
+                if "loss" in request.needs:
+                    numbers.setdefault("loss", {})[client] = loss
+                if trained and "update_norm" in request.needs:
+                    numbers.setdefault("update_norm", {})[client] = trained.update_norm
+            found.append(Answers(_told(clients, request, numbers), {}))
         return found
 
     def _probed(self, asked: Asked) -> dict[tuple[int, int], tuple[float | None, float]]:
@@ -147,38 +161,22 @@ class InProcess:
         return self.engine.model.head if clients.settings.estimates.class_norm_layers == "head" else ALL
 
 
-def _histograms(clients: Clients, request: Request) -> dict[int, Report]:
-    """Return the part of the clients' reports that says what they hold and train on."""
+def _told(
+    clients: Clients, request: Request, numbers: Mapping[str, Mapping[int, float | None]]
+) -> Mapping[int, Report]:
+    """Return the clients' reports: what they hold and train on, and the numbers that the rule needs."""
     counts = clients.plan.frames[request.frame].counts
     if clients.settings.privacy.epsilon > 0:  # no true histogram leaves the client
-        mixes = {n: clients.reported_mix(request.frame, n) for n in request.clients}
-        return {n: Report(num_samples=int(counts[n].sum()), released_mix=mix) for n, mix in mixes.items()}
+        given = {}
+        for n in request.clients:
+            own: dict[str, Any] = {part: found[n] for part, found in numbers.items() if n in found}
+            mix = clients.reported_mix(request.frame, n)
+            given[n] = Report(num_samples=int(counts[n].sum()), released_mix=mix, **own)
+        return given
     training = clients.settings.training
     drawn = clients.world.batch_counts(clients.plan, request.frame, request.round, request.clients, training)
-    return {
-        n: Report(data_counts=counts[n], batch_counts=trained_on)
-        for n, trained_on in zip(request.clients, drawn, strict=True)
-    }
-
-
-def _measured(
-    report: Report,
-    clients: Clients,
-    request: Request,
-    client: int,
-    variance: float | None,
-    loss: float | None,
-) -> Report:
-    """Add to a client's histograms the numbers that the rule needs."""
-    trained = clients.parked.get((request.frame, request.round, client))
-    if clients.loss_over_steps and trained is not None:
-        loss = trained.mean_loss
-    return replace(
-        report,
-        gradient_variance=variance,
-        loss=loss if "loss" in request.needs else None,
-        update_norm=trained.update_norm if trained and "update_norm" in request.needs else None,
-    )
+    rows = counts[list(request.clients)]
+    return ReportTable(clients=request.clients, data_counts=rows, batch_counts=drawn, numbers=numbers)
 
 
 def _trains_to_report(clients: Clients, request: Request) -> bool:
