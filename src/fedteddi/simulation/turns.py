@@ -1,5 +1,6 @@
 """Two halves of many runs take turns with a GPU: it works for one while the other one's servers decide."""
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +50,7 @@ class Turns:
 
     def play(self, parts: Sequence[Callable[[], None]]) -> None:
         """Play all parts to their end; if one fails, or the user interrupts, stop the others and raise that."""
-        with _quick_switches(), ThreadPoolExecutor(len(parts), "fedteddi-turns") as pool:
+        with _undisturbed(), ThreadPoolExecutor(len(parts), "fedteddi-turns") as pool:
             playing = [pool.submit(self._in_own_stream, part) for part in parts]
             try:
                 self._listen(playing)
@@ -83,10 +84,13 @@ class Turns:
 
 
 @contextmanager
-def _quick_switches() -> Iterator[None]:
+def _undisturbed() -> Iterator[None]:
+    """Let threads switch quickly, and Python look for garbage only among what is new."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         sys.setswitchinterval(before)
