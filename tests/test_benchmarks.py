@@ -1,5 +1,7 @@
 """The benchmarks run, agree with their baselines, and print what the documents quote."""
 
+import json
+import pickle
 import re
 import runpy
 import subprocess
@@ -9,8 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from cifar_files import batch
 from fedteddi import Settings
+from fedteddi.learning.datasets.catalogue import CIFAR
+from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.models import make_model
 from fedteddi.studies.summaries import Summaries, Summarised
 from fedteddi.studies.summary_files import read_summaries, write_summaries
@@ -81,6 +87,76 @@ def test_rounds_beside_peers_in_small(tmp_path: Path, monkeypatch: pytest.Monkey
         assert {name for name, _ in ratios} == expected
         assert not left_out or ratios[0][1] == "1.00"
         assert "fedteddi, a FedTeddi round, takes this part of the best peer's time: " in text
+
+
+def small_cifar(parent: Path, images: int = 60) -> Path:
+    """CIFAR-10's six files with so many random images each."""
+    which = CIFAR["cifar10"]
+    folder = parent / which.folder
+    folder.mkdir()
+    for number, file in enumerate(which.files):
+        (folder / file).write_bytes(pickle.dumps(batch(which, number, images)))
+    return parent
+
+
+def test_pfls_benchmark_in_small(tmp_path: Path) -> None:
+    """Five rounds of two of the 300 / 50 = 6 users; pfl's row is there, or why not.
+
+    Three rounds are warm-up, so two of ours are timed. Accuracy is due after round 3 + 1, to compare, and at the end.
+    """
+    written = tmp_path / "numbers.json"
+    words = ["--data", str(small_cifar(tmp_path)), "--device", "cpu", "--json", str(written)]
+    few = ["--rounds", "5", "--peer-rounds", "1", "--cohort", "2", "--reported-iid", "0.7"]
+    said = run("benchmarks/pfl_cifar10.py", *words, *few)
+    found = json.loads(written.read_text(encoding="utf-8"))
+    assert set(found["results"]) == {"iid", "dirichlet"}
+    for sides in found["results"].values():
+        ours, *peers = sides.values()
+        assert set(sides) == {"ours, fp32"} | (set() if found["left_out"] else {"pfl"})
+        assert len(ours["ms"]) == 2
+        assert set(ours["accuracy"]) == {"4", "5"}
+        assert all(len(peer["ms"]) == 1 and set(peer["accuracy"]) == {"4"} for peer in peers)
+        assert all(0 <= share <= 1 for side in sides.values() for share in side["accuracy"].values())
+    rows = re.findall(
+        r"^\| (iid|dirichlet) \| ours, fp32 \| 5 \|.* ([\d.]+)× .* \| ([\d.–]+) \|$", said, re.MULTILINE
+    )
+    assert rows == [("iid", "1.0", "0.7000"), ("dirichlet", "1.0", "–")]
+    assert ("Left out: pfl cannot be imported" in said) == bool(found["left_out"])
+    assert ("times as fast as that of pfl" in said) != bool(found["left_out"])
+
+
+def test_pfls_users_hold_what_pfl_gives_them() -> None:
+    """IID: every image once. Dir(0.1): nobody shares an image, and most of a user's are of one class.
+
+    The largest of ten shares from Dir(0.1) is 0.66 on average; evenly mixed users would have about 0.2.
+    """
+    script = runpy.run_path(str(ROOT / "benchmarks" / "pfl_cifar10.py"))
+    labels = np.arange(5000) % 10
+    for users in (script["iid"](labels, 0), script["dirichlet"](labels, 0)):
+        assert {len(own) for own in users} == {50}
+        assert np.array_equal(np.sort(np.concatenate(users)), np.arange(5000))
+    largest = [np.bincount(labels[own], minlength=10).max() / 50 for own in users]
+    assert 0.55 < np.mean(largest) < 0.75
+
+
+def test_pfls_model_and_pixels_are_those_of_its_benchmark() -> None:
+    """896 + 18,496 + 1,605,760 + 1,290 weights; both sides give an image the same scores.
+
+    pfl takes the 3,072 bytes of an image, red plane first, for 32 rows of 32 pixels of three colours: pixel 0 of row 0
+    is the first three reds, and row 11 begins with byte 11 · 96 = 1,056, a green.
+    """
+    script = runpy.run_path(str(ROOT / "benchmarks" / "pfl_cifar10.py"))
+    planes = torch.arange(3072).reshape(1, 3, 32, 32)
+    read = script["as_pfl_reads"](planes)
+    assert read[0, 0, 0].tolist() == [0, 1, 2]
+    assert read[0, 11, 0].tolist() == [1056, 1057, 1058]
+    pixels = np.zeros((50, 3, 32, 32), dtype=np.uint8)
+    data = Dataset.from_arrays("none", pixels, np.arange(50) % 10, pixels[:10], np.arange(10))
+    model = script["first_model"](data, 0)
+    assert sum(p.numel() for p in model.parameters()) == 1_626_442
+    images = torch.rand(2, 3, 32, 32)
+    seen = script["Network"](model).eval()(images.permute(0, 2, 3, 1))
+    torch.testing.assert_close(seen, model(images))
 
 
 def test_peers_train_the_model_that_we_train() -> None:
