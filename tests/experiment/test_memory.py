@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from safetensors.torch import load_file
 
 from fedteddi import InputError, RoundView, Schedule, compare, simulate
 from fedteddi.experiment import Progress
+from fedteddi.protocol.messages import Answers, Request
 from fedteddi.results.folder import locked
 from fedteddi.schedulers.memory import from_json
 from fedteddi.schedulers.rules.age_of_update import AgeOfUpdate
@@ -144,11 +146,15 @@ class SomeMissing(InProcess):
     """Client (round mod 6) does not report."""
 
     def exchange(self, asked: Asked) -> list[Any]:
-        answers = super().exchange(asked)
-        for (_, request), answer in zip(asked, answers, strict=True):
-            if request.kind == "report":
-                answer.given.pop(request.round % 6)
-        return answers
+
+        def heard(request: Request, answers: Answers) -> Answers:
+            missing = request.round % 6 if request.kind == "report" else None
+            return replace(answers, given={n: own for n, own in answers.given.items() if n != missing})
+
+        return [
+            heard(request, answers)
+            for (_, request), answers in zip(asked, super().exchange(asked), strict=True)
+        ]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])

@@ -168,12 +168,13 @@ def test_models_are_pretrained_alone_so_that_none_depends_on_its_company(
         for seed in (0, 1)
         for rule in ("fedteddi", "random")
     ]
-    asked, train = [], laboratory.engine.train
+    asked, train = [], laboratory.engine.train_apart
     monkeypatch.setattr(
-        laboratory.engine, "train", lambda jobs, told: asked.append(len(jobs)) or train(jobs, told)
+        laboratory.engine, "train_apart", lambda jobs, told: asked.append(len(jobs)) or train(jobs, told)
     )
+    monkeypatch.delattr(type(laboratory.engine), "train")
     models = laboratory.pretrained.weights(runs)
-    assert asked == [1, 1]
+    assert asked == [2]
     assert models[0] is models[1]
     assert models[2] is models[3]
     assert not torch.equal(models[0], models[2])
