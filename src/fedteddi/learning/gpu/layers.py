@@ -221,6 +221,7 @@ class Kernels(NamedTuple):
     relu_of_sum: Callable[..., Tensor] | None = None
     images: Callable[..., Tensor] | None = None
     update: Callable[..., None] | None = None
+    turned: Callable[..., None] | None = None
 
 
 NO_KERNELS = Kernels()
@@ -237,9 +238,10 @@ def gpu_kernels() -> Kernels:
         from fedteddi.learning.gpu.kernels.images import gathered
         from fedteddi.learning.gpu.kernels.norm import stacked_norm
         from fedteddi.learning.gpu.kernels.pool import pooled
+        from fedteddi.learning.gpu.kernels.turned import turned
     except ImportError:
         return NO_KERNELS
-    return Kernels(stacked_conv, weight_squares, stacked_norm, pooled, relu_of_sum, gathered, stepped)
+    return Kernels(stacked_conv, weight_squares, stacked_norm, pooled, relu_of_sum, gathered, stepped, turned)
 
 
 STACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {

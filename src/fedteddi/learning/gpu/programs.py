@@ -4,8 +4,10 @@ Parameters are stacked, [jobs, …]; a question is [jobs, images] of indices int
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
@@ -52,6 +54,7 @@ class Programs:
         self.device, self.dtype = device, dtype
         self.names = [name for name, _ in model.module.named_parameters()]
         self.shapes = [p.shape for p in model.module.parameters()]
+        self.starts = np.cumsum([0, *(shape.numel() for shape in self.shapes)])[:-1].tolist()
         self.trained = [p.requires_grad for p in model.module.parameters()]
         self.keys = dropout_keys(model.module)
         self.plain = model.module
@@ -138,7 +141,11 @@ class Programs:
 
     def params(self, weights: Tensor) -> Params:
         """Cut [jobs, P] into the parameters, as they are held while jobs run."""
-        return tuple(view.contiguous() for view in self._views(weights))
+        if self.kernels.turned is None or not on_gpu(weights):
+            return tuple(view.contiguous() for view in self._views(weights))
+        made = self.empty(len(weights))
+        self.fill(made, weights)
+        return made
 
     def empty(self, jobs: int) -> Params:
         """Make room for the parameters of so many jobs."""
@@ -147,16 +154,31 @@ class Programs:
 
     def fill(self, params: Params, weights: Tensor) -> None:
         """Put [jobs, P] into such room."""
-        for p, view in zip(params, self._views(weights), strict=True):
-            p.copy_(view)
+        for p, view, start in zip(params, self._views(weights), self.starts, strict=True):
+            if (turned := self._turning(p)) is not None:
+                turned(weights, start, p, to_flat=False)
+            else:
+                p.copy_(view)
 
     def flat(self, params: Params) -> Tensor:
         """Put parameters, or their gradients, back side by side: [jobs, P]."""
         numbers = sum(shape.numel() for shape in self.shapes)
         weights = params[0].new_empty(len(params[0]), numbers)
-        for view, p in zip(self._views(weights), params, strict=True):
-            view.copy_(p)
+        for p, view, start in zip(params, self._views(weights), self.starts, strict=True):
+            if (turned := self._turning(p)) is not None:
+                turned(weights, start, p, to_flat=True)
+            else:
+                view.copy_(p)
         return weights
+
+    def _turning(self, parameter: Tensor) -> Callable[..., None] | None:
+        """Return the kernel that brings it to and from flat weights, if it lies otherwise and there is one."""
+        lies_otherwise = self.stacked is not None and parameter.dim() == 5
+        return (
+            self.kernels.turned
+            if lies_otherwise and on_gpu(parameter) and parameter.is_contiguous()
+            else None
+        )
 
     def _views(self, weights: Tensor) -> Params:
         """Return where the parameters lie in [jobs, P], laid out as the form of the model in use wants them."""

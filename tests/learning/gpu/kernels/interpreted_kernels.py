@@ -32,6 +32,7 @@ from fedteddi.learning.gpu.kernels.elementwise import relu_of_sum, stepped
 from fedteddi.learning.gpu.kernels.images import gathered
 from fedteddi.learning.gpu.kernels.norm import stacked_norm
 from fedteddi.learning.gpu.kernels.pool import pooled
+from fedteddi.learning.gpu.kernels.turned import turned
 from fedteddi.learning.gpu.programs import updated
 from fedteddi.learning.models import ResidualBlock, make_model
 from small_world import tiny_data
@@ -225,6 +226,20 @@ def elementwise() -> None:
         torch.testing.assert_close(mine, (weights, velocity))
 
 
+def turning(down: int, across: int, inputs: int, outputs: int) -> None:
+    """A parameter in the middle of flat weights, there and back: not one bit may change, inside of it or outside."""
+    numbers = down * across * inputs * outputs
+    flat = torch.randn(3, 7 + numbers + 5)
+    param = torch.empty(3, down, across, inputs, outputs)
+    turned(flat, 7, param, to_flat=False)
+    own = flat[:, 7 : 7 + numbers].view(3, outputs, inputs, down, across)
+    assert torch.equal(param, own.permute(0, 3, 4, 2, 1))
+    found = torch.zeros_like(flat)
+    turned(found, 7, param, to_flat=True)
+    assert torch.equal(found[:, 7 : 7 + numbers], flat[:, 7 : 7 + numbers])
+    assert not found[:, :7].any() and not found[:, 7 + numbers :].any()  # noqa: PT018
+
+
 def batches(side: int, wide: int, colours: int, augment: str) -> None:
     """Some images of bytes, as they are, mirrored or moved; NO_IMAGE takes the first."""
     rng = np.random.default_rng(0)
@@ -241,7 +256,7 @@ def batches(side: int, wide: int, colours: int, augment: str) -> None:
 def engine() -> None:
     """The whole engine with the kernels in it, against the one for CPUs: training, σ̂, gradients, accuracy."""
     kernels = gpu_layers.Kernels(
-        stacked_conv, weight_squares, stacked_norm, pooled, relu_of_sum, gathered, stepped
+        stacked_conv, weight_squares, stacked_norm, pooled, relu_of_sum, gathered, stepped, turned
     )
     for module in (gpu_layers, gpu_programs):
         module.on_gpu, module.gpu_kernels = lambda _values: True, lambda: kernels
@@ -291,6 +306,9 @@ if __name__ == "__main__":
         for side, wide in ((4, 6), (7, 5)):
             pooling(side, wide, 8, p)
     elementwise()
+    for taps in ((3, 3), (1, 1), (2, 3)):
+        for sizes in ((3, 32), (40, 33)):
+            turning(*taps, *sizes)
     for augment in ("none", "flip", "crop-flip"):
         batches(9, 12, 3, augment)
     layers = resnet18()

@@ -5,14 +5,17 @@ normalise. They are so few that the second time they come from the cache. What a
 reads and writes them several times more, above all on the way back.
 """
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-VALUES = 8192  # that a program holds at a time
-CACHED = 16384  # about what it reads twice
-NEIGHBOURS = 16  # channels that lie side by side and are read together, if there are so many
+VALUES = 4096  # that a program holds at a time
+CACHED = 65536  # about what it reads twice
+NEIGHBOURS = 64  # channels that lie side by side and are read together, if there are so many
+WARPS = 4
 
 
 @triton.jit
@@ -27,16 +30,19 @@ def _normalised(
     part = tl.program_id(0) % (C // OWN)
     c = part * OWN + tl.arange(0, OWN)
     g = part * (OWN // SIZE) + tl.arange(0, OWN // SIZE)
-    total = tl.zeros((OWN,), dtype=tl.float32)
-    square = tl.zeros((OWN,), dtype=tl.float32)
+    # Added up by place, and over places at the end: a sum over all threads makes them wait for each other.
+    total = tl.zeros((BLOCK, OWN), dtype=tl.float32)
+    square = tl.zeros((BLOCK, OWN), dtype=tl.float32)
     for start in range(0, PIXELS, BLOCK):
         p = start + tl.arange(0, BLOCK)
         v = tl.load(
             values + (n * PIXELS + p)[:, None] * C + c[None, :], mask=(p < PIXELS)[:, None], other=0.0
         )
         v = v.to(tl.float32)
-        total += tl.sum(v, 0)
-        square += tl.sum(v * v, 0)
+        total += v
+        square += v * v
+    total = tl.sum(total, 0)
+    square = tl.sum(square, 0)
     number = PIXELS * SIZE
     mean = tl.sum(tl.reshape(total, (OWN // SIZE, SIZE)), 1) / number
     variance = tl.sum(tl.reshape(square, (OWN // SIZE, SIZE)), 1) / number - mean * mean
@@ -76,8 +82,8 @@ def _normalised_back(
     scale = tl.reshape(tl.broadcast_to(scale[:, None], (OWN // SIZE, SIZE)), (OWN,))
     w = tl.load(weight + job * C + c)
     shift = tl.load(bias + job * C + c)
-    total = tl.zeros((OWN,), dtype=tl.float32)
-    along = tl.zeros((OWN,), dtype=tl.float32)
+    total = tl.zeros((BLOCK, OWN), dtype=tl.float32)
+    along = tl.zeros((BLOCK, OWN), dtype=tl.float32)
     for start in range(0, PIXELS, BLOCK):
         p = start + tl.arange(0, BLOCK)
         where = (n * PIXELS + p)[:, None] * C + c[None, :]
@@ -86,8 +92,10 @@ def _normalised_back(
         d = tl.load(back + where, mask=(p < PIXELS)[:, None], other=0.0).to(tl.float32)
         if RELU:
             d = tl.where(x * w[None, :] + shift[None, :] > 0, d, 0.0)
-        total += tl.sum(d, 0)
-        along += tl.sum(d * x, 0)
+        total += d
+        along += d * x
+    total = tl.sum(total, 0)
+    along = tl.sum(along, 0)
     tl.store(of_bias + n * C + c, total)
     tl.store(of_weight + n * C + c, along)
     number = PIXELS * SIZE
@@ -107,14 +115,25 @@ def _normalised_back(
         tl.store(target + where, d.to(target.dtype.element_ty), mask=(p < PIXELS)[:, None])
 
 
-def _sizes(values: Tensor, groups: int) -> tuple[int, int, int, int]:
-    """Return an image's pixels and channels, how many of these a program takes, and of how many pixels at a time."""
-    channels = values.shape[-1]
-    pixels = values[0].numel() // channels
+class Share(NamedTuple):
+    """What a program works on: so many channels, so many pixels at a time, by so many warps."""
+
+    own: int
+    block: int
+    warps: int
+
+
+def share_of(pixels: int, channels: int, groups: int) -> Share:
+    """Return the share for images of such a shape."""
     own = channels
     while own > max(NEIGHBOURS, channels // groups) and own * pixels > CACHED:
         own //= 2
-    return pixels, channels, own, max(1, min(triton.next_power_of_2(pixels), VALUES // own))
+    return Share(own, max(1, min(triton.next_power_of_2(pixels), VALUES // own)), WARPS)
+
+
+def _shape(values: Tensor) -> tuple[int, int]:
+    """Return an image's pixels and channels."""
+    return values[0].numel() // values.shape[-1], values.shape[-1]
 
 
 class _Norm(torch.autograd.Function):
@@ -123,10 +142,11 @@ class _Norm(torch.autograd.Function):
         found = torch.empty_like(values)
         means = torch.empty(len(values), groups, device=values.device)
         scales = torch.empty_like(means)
-        pixels, channels, own, block = _sizes(values, groups)
+        pixels, channels = _shape(values)
+        own, block, warps = share_of(pixels, channels, groups)
         _normalised[(len(values) * (channels // own),)](
             values, weight, bias, found, means, scales, len(values) // len(weight),
-            pixels, channels, groups, eps, relu, own, block,
+            pixels, channels, groups, eps, relu, own, block, num_warps=warps,
         )  # fmt: skip
         ctx.relu = relu
         ctx.save_for_backward(values, weight, bias, means, scales)
@@ -136,12 +156,14 @@ class _Norm(torch.autograd.Function):
     def backward(ctx, back):
         values, weight, bias, means, scales = ctx.saved_tensors
         found = torch.empty_like(values)
-        pixels, channels, own, block = _sizes(values, means.shape[1])
+        pixels, channels = _shape(values)
+        own, block, warps = share_of(pixels, channels, means.shape[1])
         of_weight = torch.empty(len(values), channels, device=values.device)
         of_bias = torch.empty_like(of_weight)
         _normalised_back[(len(values) * (channels // own),)](
             values, back.contiguous(), weight, bias, means, scales, found, of_weight, of_bias,
             len(values) // len(weight), pixels, channels, means.shape[1], ctx.relu, own, block,
+            num_warps=warps,
         )  # fmt: skip
         by_job = (len(weight), -1, channels)
         return found, of_weight.view(by_job).sum(dim=1), of_bias.view(by_job).sum(dim=1), None, None, None
