@@ -13,7 +13,7 @@ from fedteddi.learning.timed import Timed
 from fedteddi.simulation.pretrained import Pretraining
 from fedteddi.simulation.run import Run
 
-LEAST_RUNS = 16  # of a half: with fewer, a GPU would not have enough to do at a time
+LEAST_RUNS = 6  # of a half: with fewer, a GPU would not have enough to do at a time
 SWITCH_S = 2e-4  # after which a thread that decides lets the one that feeds the GPU go on
 LISTEN_S = 0.05  # between two looks at how far the halves are
 

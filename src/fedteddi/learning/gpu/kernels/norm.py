@@ -5,17 +5,14 @@ normalise. They are so few that the second time they come from the cache. What a
 reads and writes them several times more, above all on the way back.
 """
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-VALUES = 4096  # that a program holds at a time
-CACHED = 65536  # about what it reads twice
-NEIGHBOURS = 64  # channels that lie side by side and are read together, if there are so many
-WARPS = 4
+VALUES, VALUES_BACK = 4096, 16384  # that a program holds at a time
+MANY = 16384  # values of an image, of which a program takes half of the channels
+WARPS = 8
 
 
 @triton.jit
@@ -115,25 +112,12 @@ def _normalised_back(
         tl.store(target + where, d.to(target.dtype.element_ty), mask=(p < PIXELS)[:, None])
 
 
-class Share(NamedTuple):
-    """What a program works on: so many channels, so many pixels at a time, by so many warps."""
-
-    own: int
-    block: int
-    warps: int
-
-
-def share_of(pixels: int, channels: int, groups: int) -> Share:
-    """Return the share for images of such a shape."""
-    own = channels
-    while own > max(NEIGHBOURS, channels // groups) and own * pixels > CACHED:
-        own //= 2
-    return Share(own, max(1, min(triton.next_power_of_2(pixels), VALUES // own)), WARPS)
-
-
-def _shape(values: Tensor) -> tuple[int, int]:
-    """Return an image's pixels and channels."""
-    return values[0].numel() // values.shape[-1], values.shape[-1]
+def _sizes(values: Tensor, groups: int, at_a_time: int) -> tuple[int, int, int, int]:
+    """Return an image's pixels and channels, and how many of these a program takes, of how many pixels at a time."""
+    channels = values.shape[-1]
+    pixels = values[0].numel() // channels
+    own = channels // 2 if channels * pixels > MANY and groups > 1 else channels
+    return pixels, channels, own, max(1, min(triton.next_power_of_2(pixels), at_a_time // own))
 
 
 class _Norm(torch.autograd.Function):
@@ -142,11 +126,10 @@ class _Norm(torch.autograd.Function):
         found = torch.empty_like(values)
         means = torch.empty(len(values), groups, device=values.device)
         scales = torch.empty_like(means)
-        pixels, channels = _shape(values)
-        own, block, warps = share_of(pixels, channels, groups)
+        pixels, channels, own, block = _sizes(values, groups, VALUES)
         _normalised[(len(values) * (channels // own),)](
             values, weight, bias, found, means, scales, len(values) // len(weight),
-            pixels, channels, groups, eps, relu, own, block, num_warps=warps,
+            pixels, channels, groups, eps, relu, own, block, num_warps=WARPS,
         )  # fmt: skip
         ctx.relu = relu
         ctx.save_for_backward(values, weight, bias, means, scales)
@@ -156,14 +139,13 @@ class _Norm(torch.autograd.Function):
     def backward(ctx, back):
         values, weight, bias, means, scales = ctx.saved_tensors
         found = torch.empty_like(values)
-        pixels, channels = _shape(values)
-        own, block, warps = share_of(pixels, channels, means.shape[1])
+        pixels, channels, own, block = _sizes(values, means.shape[1], VALUES_BACK)
         of_weight = torch.empty(len(values), channels, device=values.device)
         of_bias = torch.empty_like(of_weight)
         _normalised_back[(len(values) * (channels // own),)](
             values, back.contiguous(), weight, bias, means, scales, found, of_weight, of_bias,
             len(values) // len(weight), pixels, channels, means.shape[1], ctx.relu, own, block,
-            num_warps=warps,
+            num_warps=WARPS,
         )  # fmt: skip
         by_job = (len(weight), -1, channels)
         return found, of_weight.view(by_job).sum(dim=1), of_bias.view(by_job).sum(dim=1), None, None, None
