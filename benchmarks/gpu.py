@@ -252,7 +252,7 @@ def main() -> None:
                     profile(engine, asked)
             few_jobs = asked[:64]
             for name, ms in estimators(engine, data, few_jobs, options.repeats).items():
-                tell(f"   {precision}: {name}, in client-steps", ms / step, unit="")
+                tell(f"   {kind}, {precision}: {name}, in client-steps", ms / step, unit="")
             del engine  # its data and programs leave the device
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -326,8 +326,8 @@ def table(results: dict[str, dict[str, Played]], options: argparse.Namespace) ->
     same = WARM_UP + options.peer_rounds
     lines = [
         f"| users | | rounds | seconds | of them the first {WARM_UP} | ms a round | ratio | accuracy at the end, best"
-        f" | after round {same} | pfl reports |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        f" | after round {same} |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for partition, sides in results.items():
         medians = {title: statistics.median(played.ms) for title, played in sides.items() if played.ms}
@@ -335,14 +335,12 @@ def table(results: dict[str, dict[str, Played]], options: argparse.Namespace) ->
         for title, played in sides.items():
             ms = medians.get(title)
             last, best = played.last[1], max(played.accuracy.values())
-            reported = getattr(options, f"reported_{partition}") if title.startswith("ours") else None
             cells = [
                 *(partition, title, f"{len(played.ms) + WARM_UP}" if played.ms else "–"),
                 *(f"{played.seconds:.1f}", f"{played.warm_up_s:.1f}", "–" if ms is None else f"{ms:.2f}"),
                 "–" if ms is None or own is None else f"{ms / own:.1f}×",
                 f"{last:.4f}, {best:.4f}",
                 f"{played.accuracy[same]:.4f}" if same in played.accuracy else "–",
-                "–" if reported is None else f"{reported:.4f}",
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -383,8 +381,6 @@ def options_of(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--peer-precision", choices=list(PEERS), nargs="+", help="by default fp32, and bf16 if ours is bf16"
     )
-    parser.add_argument("--reported-iid", type=float, help="the accuracy that pfl reports, for the table")
-    parser.add_argument("--reported-dirichlet", type=float, help="likewise")
     parser.add_argument("--json", type=Path, help="write the numbers here too")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(words)
