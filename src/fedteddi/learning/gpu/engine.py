@@ -90,7 +90,7 @@ class Stacked:
             narrow = self.stretches.capturing < self.stretches.on_gpu  # memory is short
             some = jobs[len(done) : len(done) + (1 if narrow else APART)]
             try:
-                with _tf32(self.tf32):
+                with self._at_work():
                     ends = self.stretches.run_apart(some, on_step)
             except torch.OutOfMemoryError:
                 self._make_room(len(some), BATCH)
@@ -200,13 +200,24 @@ class Stacked:
             size = min(size, -(-left // grain) * grain if grain else left)
             chunk = items[start : start + size]
             try:
-                with _tf32(self.tf32):
+                with self._at_work():
                     done.append(work(chunk + chunk[:1] * (size - len(chunk))))
             except torch.OutOfMemoryError:
                 self._make_room(size, images)
                 continue
             start += size
         return done
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Meanwhile kernels go to the engine's device, and matrix products may round their inputs to TF32, or not."""
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high" if self.tf32 else "highest")
+        try:
+            with torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext():
+                yield
+        finally:
+            torch.set_float32_matmul_precision(before)
 
     def _most(self, images: int) -> int:
         """Return how many jobs or sheets of so many images go at a time."""
@@ -280,14 +291,3 @@ def grain_of(batch: int) -> int:
 
 def _longest(probes: Sequence[Probe]) -> int:
     return max((len(probe.samples) for probe in probes), default=1)
-
-
-@contextlib.contextmanager
-def _tf32(allowed: bool) -> Iterator[None]:
-    """Let matrix products round their inputs to TF32, or not, while active."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if allowed else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

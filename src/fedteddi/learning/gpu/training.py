@@ -136,11 +136,14 @@ class Stretches:
         self.kept: dict[Any, Stretch] = {}  # the last used last
         self.rooms: dict[int, Room] = {}  # by jobs: powers of two
         self.pool = torch.cuda.graph_pool_handle() if self.on_gpu else None
+        self.stream = self._new_stream()  # in which steps are captured
 
     def run(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> Ends:
         """Train jobs of one shape and rule."""
         key = (shape_of(jobs), rule_key(jobs[0].rule))
-        stretch = self.kept.pop(key, None) or Stretch(self.programs, self._room(len(jobs)), jobs, self.pool)
+        stretch = self.kept.pop(key, None) or Stretch(
+            self.programs, self._room(len(jobs)), jobs, self.pool, self.stream
+        )
         self.kept[key] = stretch
         if len(self.kept) > MOST_STRETCHES:
             del self.kept[next(iter(self.kept))]
@@ -148,8 +151,7 @@ class Stretches:
 
     def run_apart(self, jobs: Sequence[TrainJob], on_step: OnStep | None = None) -> list[Ends]:
         """Train each job by itself, all of them under way at the same time on a GPU, each in a stream of its own."""
-        device = self.programs.device
-        streams = [torch.cuda.Stream(device) if self.on_gpu else None for _ in jobs]  # type: ignore[no-untyped-call]
+        streams = [self._new_stream() for _ in jobs]
         alone = [
             Stretch(self.programs, Room(self.programs, 1), [job], stream=stream)
             for job, stream in zip(jobs, streams, strict=True)
@@ -165,6 +167,9 @@ class Stretches:
                 on_step(step + 1)
         self._wait()
         return [stretch.ends(first) for stretch, first in zip(alone, started, strict=True)]
+
+    def _new_stream(self) -> torch.cuda.Stream | None:
+        return torch.cuda.Stream(self.programs.device) if self.on_gpu else None  # type: ignore[no-untyped-call]
 
     def _wait(self) -> None:
         if self.on_gpu:
