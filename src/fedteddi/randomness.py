@@ -25,6 +25,7 @@ Cause = Literal[
     "privacy",
     "fading",
     "variance",
+    "sketch",
 ]
 # A cause's index in this list is part of every key: append new ones at the end.
 _CAUSE_NUMBER = {cause: number for number, cause in enumerate(get_args(Cause))}
