@@ -120,6 +120,7 @@ class EstimateSettings(Section):
     class_norm_every: Count = 1
     class_gradient_samples: Count = 64
     class_norm_layers: Literal["all", "head"] = "all"
+    class_gradients: Literal["full", "sketch"] = "full"  # what clients send for it
     first_class_norm: Literal["estimated", "ones"] = "estimated"
     gradient_std: Literal["variance", "std"] = "variance"
     gradient_std_clients: AllOrCount = "all"  # how many clients, drawn every round, measure it

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedteddi import InputError, compare, read_study, simulate
+from fedteddi import InputError, compare, rate_bps, read_study, simulate
 from fedteddi.experiment import Progress, run_name, variant
 from fedteddi.results.folder import RunFolder, locked
 from fedteddi.results.report import make_tables
@@ -117,16 +117,26 @@ def test_records_say_what_happened() -> None:
             assert sum(record.bandwidth_hz) <= settings.radio.total_hz * (1 + 1e-9)
             assert record.finish_s == pytest.approx([1.0] * len(record.clients))
             assert record.scheduled_new <= len(record.clients)
-            assert record.uplink_bits == 32 * len(run.state.weights) * len(record.clients)
+            # Six reports: two histograms and a variance each.
+            messages = 6 * 32 * (2 * run.plan.frames[0].counts.shape[1] + 1) + record.class_gradient_bits
+            assert record.uplink_bits == 32 * len(run.state.weights) * len(record.clients) + messages
 
 
 def test_energy_by_hand() -> None:
-    """P·Σ t_cm over the scheduled plus 1 W × Σ t_cp over everyone; t_cm = finish − t_cp."""
+    """P·Σ t_cm over the scheduled, 1 W × Σ t_cp over everyone, and P × seconds of reports and class gradients.
+
+    t_cm = finish − t_cp. A report holds two histograms of C classes and a variance; all six share the band equally.
+    """
     run = play(tiny_settings(rounds=[3, 0, 0]))
+    report_bits = 32 * (2 * run.plan.frames[0].counts.shape[1] + 1)
+    share_hz, power_w, noise = 1.5e4 / 6, 10**-0.7, 10**-20.4
     for record in [r for r in run.records if r.round]:
+        rate = rate_bps(share_hz, power_w, run.environment.channel_gain(0, record.round), noise)
+        messages = power_w * (report_bits / rate).sum() + record.class_gradient_j
         upload = sum(done - c for done, c in zip(record.finish_s, record.compute_s, strict=True))
         compute = run.environment.compute_s(0, record.round).sum()
-        assert record.energy_j == pytest.approx(10**-0.7 * upload + compute)
+        assert record.energy_j == pytest.approx(power_w * upload + compute + messages)
+        assert record.class_gradient_j > 0
 
 
 def test_the_best_model_of_a_frame_starts_the_next() -> None:

@@ -127,9 +127,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-@pytest.mark.parametrize("rule", ["fedteddi", "power-of-choice", "best-norm", "random", "age-of-update"])
-def test_a_fleet_gives_the_simulators_results(rule: str, tmp_path: Path) -> None:
-    settings = patient(rounds=[1, 2])
+@pytest.mark.parametrize(
+    ("rule", "changes"),
+    [
+        *((rule, {}) for rule in ("fedteddi", "power-of-choice", "best-norm", "random", "age-of-update")),
+        ("fedteddi", {"estimates__class_gradients": "sketch"}),
+    ],
+)
+def test_a_fleet_gives_the_simulators_results(rule: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    """The simulator counts class gradients as they are asked for, the fleet as they come: the same bits."""
+    settings = patient(rounds=[1, 2], **changes)
     lines: list[str] = []
     mine = play(
         MemoryGrid(settings, tmp_path), settings.changed(scheduler=rule), say=lines.append, data=tiny_data()
@@ -140,6 +147,7 @@ def test_a_fleet_gives_the_simulators_results(rule: str, tmp_path: Path) -> None
         assert one.clients == other.clients
         assert one.bandwidth_hz == pytest.approx(other.bandwidth_hz)
         assert one.class_accuracy == pytest.approx(other.class_accuracy, abs=0.051)
+        assert one.class_gradient_bits == other.class_gradient_bits
         if one.class_norm is not None:
             assert one.class_norm == pytest.approx(other.class_norm, rel=1e-4)
         if one.gradient_std is not None:

@@ -117,6 +117,7 @@ class WholeRun(Learner):
         steps = [drawn.batches(self.settings, held[n], frame, k, n) for n in self.clients]
         batch_mix = np.array([self.mix(np.concatenate([images for images, _, _ in own])) for own in steps])
         sigma, p3 = None, None
+        self.gradient_bits = [0.0 for _ in self.clients]
         if self.teddi:
             if k == 1:  # D6: at the frame's start over all clients
                 self.update_class_norm(frame, 0, batch_mix, list(self.clients))
@@ -178,6 +179,16 @@ class WholeRun(Learner):
         """Return what is recorded of who was scheduled; at B* everyone finishes exactly at T_max."""
         radio, needed = self.settings.radio, self.found.needed_hz[frame, k]
         upload_s = [radio.deadline_s - delay_s[n] for n in chosen]
+        # Reports hold two histograms, and with FedTeddi a variance. What is no upload goes over an equal share of the
+        # band: b bits take b / (B/N log2(1 + P|H|² N / (B N0))) seconds.
+        report_bits, share_hz = 32 * (2 * self.classes + self.teddi), radio.total_hz / len(delay_s)
+        gain = drawn.channel_gain(self.settings, len(delay_s), frame, k)
+        rate = [
+            share_hz * math.log2(1 + watts(radio.power_dbm) * g / (share_hz * watts(radio.noise_dbm_per_hz)))
+            for g in gain
+        ]
+        report_s = sum(report_bits / r for r in rate)
+        gradient_s = sum(bits / r for bits, r in zip(self.gradient_bits, rate, strict=True))
         return {
             "frame": frame,
             "round": k,
@@ -187,8 +198,11 @@ class WholeRun(Learner):
             "compute_s": [delay_s[n] for n in chosen],
             "finish_s": [radio.deadline_s for _ in chosen],
             "round_s": radio.deadline_s,
-            "uplink_bits": self.bits * len(chosen),
-            "energy_j": watts(radio.power_dbm) * sum(upload_s) + radio.compute_power_w * sum(delay_s),
+            "uplink_bits": self.bits * len(chosen) + report_bits * len(delay_s) + sum(self.gradient_bits),
+            "energy_j": watts(radio.power_dbm) * (sum(upload_s) + report_s + gradient_s)
+            + radio.compute_power_w * sum(delay_s),
+            "class_gradient_bits": sum(self.gradient_bits),
+            "class_gradient_j": watts(radio.power_dbm) * gradient_s,
             "failures": {},
         }
 
@@ -201,7 +215,10 @@ class WholeRun(Learner):
         held = self.found.held[frame]
         everyone = share([len(own) for own in held]) @ batch_mix
         away = [np.abs(batch_mix[n] - everyone) for n in members]
-        of_class = drawn.class_images(self.settings, held, self.labels, self.classes, frame, k)
+        of_class, vectors = drawn.class_images(self.settings, held, self.labels, self.classes, frame, k)
+        # A gradient of P numbers for each class that a client was asked for, and how many images each class had.
+        for client, asked in enumerate(vectors):
+            self.gradient_bits[client] += self.bits * asked + 32 * self.classes
         for c, images in of_class.items():
             shares = [a[c] / a.sum() for a in away if a.sum() > 1e-9]
             if images and shares:

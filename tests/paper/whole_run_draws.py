@@ -156,8 +156,11 @@ def pretraining_batches(
 
 def class_images(
     settings: Settings, held: list[list[int]], labels: np.ndarray, classes: int, frame: int, round: int
-) -> dict[int, list[int]]:
-    """Draw up to `class_gradient_samples` images of each class from all clients; round 0 is the frame's start."""
+) -> tuple[dict[int, list[int]], list[int]]:
+    """Draw up to `class_gradient_samples` images of each class from all clients; round 0 is the frame's start.
+
+    Also return of how many classes each client is asked for a gradient.
+    """
     counts = np.array([[sum(labels[own] == c) for c in range(classes)] for own in held])
     rng = draws(settings.seed, "estimates", frame, round)
     most = settings.estimates.class_gradient_samples
@@ -171,7 +174,7 @@ def class_images(
             if wanted[c][client]:
                 mine = [image for image in own if labels[image] == c]
                 found[c] += list(rng.choice(mine, wanted[c][client], replace=False))
-    return found
+    return found, [sum(wanted[c][client] > 0 for c in range(classes)) for client in range(len(held))]
 
 
 def loss_images(settings: Settings, held: list[list[int]], frame: int) -> np.ndarray:

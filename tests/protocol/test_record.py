@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedteddi.protocol.costs import Cost
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.protocol.state import RoundFacts
 from fedteddi.schedulers.schedule import Schedule
@@ -28,19 +29,25 @@ def facts(**changes: object) -> RoundFacts:
         "compute_s": (0.5, 0.25),
         "all_compute_s": 1.25,
         "round_s": 1.0,
+        "reports": Cost(24.0, 0.25),
+        "class_gradients": Cost(1000.0, 4.0),
         "epsilon_spent": None,
     }
     return RoundFacts(**(given | changes))  # type: ignore[arg-type]
 
 
 def test_a_round_has_the_keys_of_its_line_in_their_order() -> None:
-    """Two uploads of 0.5 s each at 30 dBm = 1 W are 1 J; 1.25 s of computing at 2 W are 2.5 J. Two send 100 bits."""
+    """Two uploads of 0.5 s each at 30 dBm = 1 W are 1 J; 1.25 s of computing at 2 W are 2.5 J. Two send 100 bits.
+
+    Reports add 24 bits and 0.25 J, class gradients 1,000 bits and 4 J.
+    """
     new = np.array([True, False, False, True])
     radio = RadioSettings(power_dbm=30.0, compute_power_w=2.0)
     record = RoundRecord.of(facts(), new, radio, model_bits=100.0)
     assert json.dumps(record.as_json()) == (
         '{"frame": 1, "round": 2, "clients": [3, 0], "scheduled_new": 2, "bandwidth_hz": [1000000.0, 2000000.0],'
-        ' "compute_s": [0.5, 0.25], "finish_s": [1.0, 0.75], "round_s": 1.0, "uplink_bits": 200.0, "energy_j": 3.5,'
+        ' "compute_s": [0.5, 0.25], "finish_s": [1.0, 0.75], "round_s": 1.0, "uplink_bits": 1224.0, "energy_j": 7.75,'
+        ' "class_gradient_bits": 1000.0, "class_gradient_j": 4.0,'
         ' "gradient_std": null, "class_norm": [1.0, 0.5], "objective": null, "failures": {"2": "it is gone"}}'
     )
 

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from fedteddi.learning.statistics import gradient_variance
-from fedteddi.protocol.messages import Request
+from fedteddi.protocol.messages import SKETCH_SIZE, Request
 from fedteddi.protocol.vectors import pooled_norms, valid_gradients
 from fedteddi.simulation.in_process import InProcess
 from fedteddi.simulation.laboratory import Laboratory
@@ -64,14 +64,15 @@ def test_class_gradients_of_two_seeds_in_lock_step_are_their_own() -> None:
     assert one[0] != other[0]
 
 
+@pytest.mark.parametrize("sent", ["full", "sketch"])
 @pytest.mark.parametrize("layers", ["all", "head"])
-def test_a_server_makes_the_same_of_norms_as_of_gradients(layers: str) -> None:
+def test_a_server_makes_the_same_of_norms_as_of_gradients(layers: str, sent: str) -> None:
     """To the bit."""
-    laboratory, run = world(estimates__class_norm_layers=layers)
+    laboratory, run = world(estimates__class_norm_layers=layers, estimates__class_gradients=sent)
     counts = run.plan.frames[0].counts
     asked = [(run.clients, ask("class_gradients", run, samples=counts))]
     part = InProcess(laboratory.engine, laboratory.data, everyone=False)
-    size = laboratory.model.size if layers == "all" else None
+    size = SKETCH_SIZE if sent == "sketch" else laboratory.model.size if layers == "all" else None
     told = []
     for runtime in (part, laboratory.runtime):
         valid, rejections = valid_gradients(

@@ -5,10 +5,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from fedteddi.protocol.messages import SKETCH_SIZE
 from fedteddi.randomness import keyed_rng
-
-# A prime, so that entries which share a component come from all over a layer, whatever its shape.
-SKETCH_SIZE = 509
 
 
 def sketch(values: Tensor, seed: int) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 from fedteddi.heterogeneity.estimates import estimate_class_norm
 from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
 from fedteddi.protocol.checks import Failures, ReceivedReports
+from fedteddi.protocol.costs import gradient_numbers
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
 from fedteddi.protocol.state import ServerState, ask, check_not_diverged
 from fedteddi.protocol.vectors import NotFiniteError, pooled_norms, valid_gradients
@@ -29,21 +30,25 @@ def update_class_norm(
     size: int | None,
     *,
     first: bool = False,
-) -> Generator[Request, Answers, None]:
-    """Ask for class gradients at the current model and re-estimate L̂^(c) (docs/paper.md D7)."""
+) -> Generator[Request, Answers, np.ndarray]:
+    """Ask for class gradients at the current model and re-estimate L̂^(c) (docs/paper.md D7).
+
+    Return how many numbers each of those who reported sent for it, [n].
+    """
     number = 0 if first else state.round  # the frame's start has draws of its own
     wanted = _images_wanted(state, settings, received, world, number)
     answers = yield dataclasses.replace(
         ask("class_gradients", state, received.clients), round=number, samples=wanted
     )
     parts, rejections = valid_gradients(answers, received.clients, wanted, state.weights, size)
+    sent = gradient_numbers(parts, wanted, received.clients, size or 0)
     norms, drawn = pooled_norms(parts, len(state.class_norm), rejections)
     failures.note(answers.failed, rejections, about="class gradients: ")
     if ALL_CLIENTS in rejections.not_finite:  # it speaks for all of them
         raise NotFiniteError
     check_not_diverged(state, rejections, anybody=bool(parts))
     if not parts:
-        return
+        return sent
     state.class_norm = estimate_class_norm(
         norms[:, None],  # a gradient's norm stands for it: both estimates use nothing else
         drawn > 0,
@@ -53,6 +58,7 @@ def update_class_norm(
         scheduled=np.searchsorted(received.clients, scheduled),
         kind=settings.estimates.class_norm,
     )
+    return sent
 
 
 def _images_wanted(

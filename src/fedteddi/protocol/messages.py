@@ -8,6 +8,9 @@ import numpy as np
 
 from fedteddi.aggregation import Vector
 
+# Numbers of a class gradient's sketch (learning/sketch.py): few enough to be cheap, and a prime, so that entries which
+# share one come from all over a layer, whatever its shape.
+SKETCH_SIZE = 509
 # Answers "class_gradients" in place of every client that was asked.
 ALL_CLIENTS = -1
 
@@ -88,7 +91,7 @@ class ReportTable(Mapping[int, Report]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassGradients:
-    """Sums of loss gradients over images of each class, [C, P], and how many images each had, [C].
+    """Sums of loss gradients over images of each class, [C, P], or their sketches, and how many images each had, [C].
 
     A client that holds fewer images of a class than it is asked for takes what it has. A runtime may answer for all
     clients at once, under the number `ALL_CLIENTS`: only the sum over all answers matters.

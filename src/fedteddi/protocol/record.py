@@ -32,6 +32,8 @@ class RoundRecord:
     round_s: float = 0.0
     uplink_bits: float = 0.0
     energy_j: float = 0.0
+    class_gradient_bits: float | None = None  # of uplink_bits, for L̂; None: they were not counted
+    class_gradient_j: float | None = None  # of energy_j
     gradient_std: float | None = None
     class_norm: Sequence[float] | None = None
     objective: Mapping[str, float] | None = None
@@ -59,9 +61,13 @@ class RoundRecord:
             compute_s=list(facts.compute_s),
             finish_s=list(facts.finish_s),
             round_s=facts.round_s,
-            uplink_bits=model_bits * len(clients),
+            uplink_bits=model_bits * len(clients) + facts.reports.bits + facts.class_gradients.bits,
             energy_j=watts_from_dbm(radio.power_dbm) * sum(upload_s)
-            + radio.compute_power_w * facts.all_compute_s,
+            + radio.compute_power_w * facts.all_compute_s
+            + facts.reports.joules
+            + facts.class_gradients.joules,
+            class_gradient_bits=facts.class_gradients.bits,
+            class_gradient_j=facts.class_gradients.joules,
             gradient_std=facts.gradient_std,
             class_norm=None if facts.class_norm is None else list(facts.class_norm),
             objective=None if facts.terms is None else _objective(facts.terms),
@@ -102,7 +108,10 @@ class RoundRecord:
 ALWAYS = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")  # in a line, but for round 0
 # The attribute of every key of a line.
 ATTRIBUTE = {part.name.rstrip("_"): part.name for part in fields(RoundRecord)}
-WHERE_KNOWN = {"epsilon_spent", "trace", "class_accuracy", "balanced", "global", "loss"}
+WHERE_KNOWN = {
+    *("class_gradient_bits", "class_gradient_j", "epsilon_spent", "trace"),
+    *("class_accuracy", "balanced", "global", "loss"),
+}
 
 
 def _trace(trace: Trace) -> dict[str, Any]:

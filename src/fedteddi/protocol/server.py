@@ -13,8 +13,9 @@ from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_counts
 from fedteddi.protocol.checks import Failures, ReceivedReports, received_reports
 from fedteddi.protocol.class_norms import update_class_norm
+from fedteddi.protocol.costs import NOTHING, Cost, report_numbers, sending
 from fedteddi.protocol.gradient_std import measured_gradient_std, who_measures
-from fedteddi.protocol.messages import Answers, Request
+from fedteddi.protocol.messages import SKETCH_SIZE, Answers, Request
 from fedteddi.protocol.round_json.answer import finish_s
 from fedteddi.protocol.state import RoundFacts, ServerState, ask, check_not_diverged
 from fedteddi.protocol.vectors import (
@@ -26,7 +27,7 @@ from fedteddi.protocol.vectors import (
 )
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.objectives import HasObjective, checked_terms, has_objective
-from fedteddi.schedulers.schedule import AnyScheduler, Schedule, Trace, checked_choice
+from fedteddi.schedulers.schedule import AnyScheduler, Schedule, Trace, checked_choice, unlimited
 from fedteddi.schedulers.view import RoundView
 from fedteddi.settings import Settings
 from fedteddi.wireless.environment import Environment
@@ -103,6 +104,8 @@ class _Round:
     head_size: int | None
     baseline_objective: HasObjective | None
     failures: Failures = dataclasses.field(default_factory=Failures)
+    reports: Cost = NOTHING
+    class_gradients: Cost = NOTHING
 
     def play(self) -> Generator[Request, Answers, RoundFacts]:
         """Algorithm 1, line by line."""
@@ -150,7 +153,10 @@ class _Round:
         received, rejections = received_reports(answers, request, len(state.class_norm), self.settings)
         self.failures.note(answers.failed, rejections)
         check_not_diverged(state, rejections, anybody=received is not None)
-        if received is not None and "gradient_std" in self.needs:
+        if received is None:
+            return None
+        self.reports = self._sending(received, report_numbers(received, self.settings.privacy.epsilon > 0))
+        if "gradient_std" in self.needs:
             found = measured_gradient_std(received, asked, self.settings)
             state.gradient_std = state.gradient_std if found is None else found
         return received
@@ -159,11 +165,25 @@ class _Round:
         self, received: ReceivedReports, scheduled: list[int], *, first: bool = False
     ) -> Generator[Request, Answers, None]:
         if "class_norm" in self.needs:
-            every_layer = self.settings.estimates.class_norm_layers == "all"
-            size = len(self.state.weights) if every_layer else self.head_size
-            yield from update_class_norm(
+            estimates = self.settings.estimates
+            size = len(self.state.weights) if estimates.class_norm_layers == "all" else self.head_size
+            size = SKETCH_SIZE if estimates.class_gradients == "sketch" else size
+            sent = yield from update_class_norm(
                 self.state, self.settings, received, scheduled, self.world, self.failures, size, first=first
             )
+            self.class_gradients += self._sending(received, sent)
+
+    def _sending(self, received: ReceivedReports, numbers: np.ndarray) -> Cost:
+        """Return the cost of a message of so many numbers, [n], from each of those who reported."""
+        cost = sending(numbers, self._gain(received), self.world.radio, self.settings.radio)
+        return (
+            Cost(cost.bits) if unlimited(self.rule) else cost
+        )  # without a band, nobody knows how long it takes
+
+    def _gain(self, received: ReceivedReports) -> np.ndarray:
+        """Return |H|² of those who reported, [n]: as measured, or else as modelled."""
+        modelled = self.world.channel_gain(self.state.frame, self.state.round)[list(received.clients)]
+        return _measured(received.told("channel_gain"), modelled)
 
     def _pick(self, received: ReceivedReports) -> _Picked:
         state, view = self.state, self._view(received)
@@ -191,13 +211,8 @@ class _Round:
         """Put the reports together into what a scheduler sees; clients are numbered among those who reported."""
         state, settings, needs = self.state, self.settings, self.needs
         frame, number, members = state.frame, state.round, list(received.clients)
-        gain, compute_s = (
-            _measured(received.told(part), modelled[members])
-            for part, modelled in (
-                ("channel_gain", self.world.channel_gain(frame, number)),
-                ("compute_s", self.world.compute_s(frame, number)),
-            )
-        )
+        gain = self._gain(received)
+        compute_s = _measured(received.told("compute_s"), self.world.compute_s(frame, number)[members])
         previous = [state.previous_mix.get(n, mix) for n, mix in zip(members, received.data_mix, strict=True)]
         state.classes_seen = state.classes_seen | (received.data_mix.max(axis=0) > 0)
         counted = bounded_counts(received.num_samples, settings.server.max_sample_share)
@@ -268,6 +283,8 @@ class _Round:
             compute_s=picked.compute_s,
             all_compute_s=picked.all_compute_s,
             round_s=max(picked.finish_s, default=settings.radio.deadline_s),  # an empty round costs T_max
+            reports=self.reports,
+            class_gradients=self.class_gradients,
             epsilon_spent=settings.privacy.epsilon * (state.frame + 1) or None,  # one release a frame
         )
 

@@ -8,6 +8,7 @@ import numpy as np
 from fedteddi.aggregation import State, Vector
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.protocol.checks import Rejections
+from fedteddi.protocol.costs import Cost
 from fedteddi.protocol.messages import Kind, Request
 from fedteddi.protocol.vectors import NotFiniteError
 from fedteddi.schedulers.schedule import Schedule
@@ -55,6 +56,8 @@ class RoundFacts:
     compute_s: tuple[float, ...]  # of the scheduled
     all_compute_s: float  # of all who reported, added up
     round_s: float
+    reports: Cost  # of all that were received
+    class_gradients: Cost  # sent for L̂
     epsilon_spent: float | None  # of each client at most, up to this frame; None: nothing is hidden
 
 

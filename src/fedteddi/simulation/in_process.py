@@ -4,7 +4,8 @@ A client that will not upload need not train: reports are made from labels and, 
 batch. Only the scheduled are trained, after selection. Because every draw is keyed, that changes no bit.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.engine import ALL, Engine, Probe
+from fedteddi.learning.sketch import sketch
 from fedteddi.protocol.messages import (
     ALL_CLIENTS,
     Answers,
@@ -24,6 +26,7 @@ from fedteddi.protocol.messages import (
 from fedteddi.simulation.clients import Clients
 
 Asked = list[tuple[Clients, Request]]
+GRADIENTS_AT_ONCE = 64  # whole ones, held until they are sketched
 
 
 class Exchange(Protocol):
@@ -133,32 +136,53 @@ class InProcess:
         counts = np.zeros((len(asked), self.num_classes), dtype=np.int64)
         for (place, c), probe in zip(places, probes, strict=True):
             counts[place, c] = len(probe.samples)
-        parts = [self._layers(asked[place][0]) for place, _ in places]
+        given: list[Any]
         if self.everyone:
-            norms = np.zeros(counts.shape)
-            for layers in (ALL, self.engine.model.head):
-                own = [index for index, part in enumerate(parts) if part == layers]
-                found = self.engine.gradient_norms([probes[index] for index in own], layers)
-                for index, norm in zip(own, found, strict=True):
-                    norms[places[index]] = norm
-            given: list[Any] = [
-                ClassNorms(norms=own, counts=drawn) for own, drawn in zip(norms, counts, strict=True)
-            ]
+            norms = self._norms(asked, probes, places)
+            given = [ClassNorms(norms=own, counts=drawn) for own, drawn in zip(norms, counts, strict=True)]
         else:
             sums: list[dict[int, Tensor]] = [{} for _ in asked]
-            for (place, c), probe, part, gradient in zip(
-                places, probes, parts, self.engine.gradients(probes), strict=True
-            ):
-                sums[place][c] = gradient[part] * float(len(probe.samples))
+            for (place, c), row in zip(places, self._sums(asked, probes, places), strict=True):
+                sums[place][c] = row
             given = [
                 ClassGradients(gradient_sum=own, counts=drawn)
                 for own, drawn in zip(sums, counts, strict=True)
             ]
         return [Answers({ALL_CLIENTS: part}, {}) for part in given]
 
-    def _layers(self, clients: Clients) -> slice:
+    def _norms(self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]) -> np.ndarray:
+        """Return the norm of every class's gradient sum, or of its sketch, [runs, C]."""
+        norms = np.zeros((len(asked), self.num_classes))
+        in_full: dict[str, list[int]] = {}
+        sketched: list[int] = []
+        for index, (place, _) in enumerate(places):
+            estimates = asked[place][0].settings.estimates
+            own = in_full.setdefault(estimates.class_norm_layers, [])
+            (sketched if estimates.class_gradients == "sketch" else own).append(index)
+        for layers, own in in_full.items():
+            part = self._part(layers)
+            for index, norm in zip(
+                own, self.engine.gradient_norms([probes[i] for i in own], part), strict=True
+            ):
+                norms[places[index]] = norm
+        rows = self._sums(asked, [probes[i] for i in sketched], [places[i] for i in sketched])
+        for index, row in zip(sketched, rows, strict=True):
+            norms[places[index]] = math.sqrt(float((row * row).sum()))
+        return norms
+
+    def _sums(self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]) -> Iterator[Tensor]:
+        """Yield every class's gradient sum, or its sketch; few whole gradients are held at a time."""
+        for start in range(0, len(probes), GRADIENTS_AT_ONCE):
+            some = slice(start, start + GRADIENTS_AT_ONCE)
+            found = self.engine.gradients(probes[some])
+            for (place, _), probe, gradient in zip(places[some], probes[some], found, strict=True):
+                settings = asked[place][0].settings
+                row = gradient[self._part(settings.estimates.class_norm_layers)] * float(len(probe.samples))
+                yield sketch(row, settings.seed) if settings.estimates.class_gradients == "sketch" else row
+
+    def _part(self, layers: str) -> slice:
         """Return which weights a run looks at."""
-        return self.engine.model.head if clients.settings.estimates.class_norm_layers == "head" else ALL
+        return self.engine.model.head if layers == "head" else ALL
 
 
 def _told(
