@@ -125,7 +125,7 @@ def table(study: Study, frame: int, accuracy: Accuracy) -> pd.DataFrame:
     for rule in study.schedulers:
         runs = study.of(rule)
         row = {"rule": rule}
-        row["clients a round"] = f"{np.mean([_clients(run, frame) for run in runs]):.1f}"
+        row["clients a round"] = f"{tables.scheduled_a_round(runs, frame)[0]:.1f}"
         row["best"] = tables.spread([_best(run, frame, accuracy) for run in runs])
         for measure in MEASURES:
             beside = differences(study, measure, frame, accuracy)
@@ -133,10 +133,6 @@ def table(study: Study, frame: int, accuracy: Accuracy) -> pd.DataFrame:
             row[f"{MEASURES[measure]}, rule − bound (95 %)"] = "–" if rule == BOUND else points(beside[rule])
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _clients(run: RunRecord, frame: int) -> float:
-    return float(np.mean([len(r.clients) for r in run.records if r.frame == frame and r.round]))
 
 
 def text(both: Summaries, name: str) -> str:

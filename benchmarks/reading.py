@@ -35,18 +35,20 @@ LEVELS = {"reading-cifar10": (0.70, 0.75), "reading-cifar100": (0.45, 0.50)}  # 
 
 
 def scheduled(run: RunRecord) -> np.ndarray:
-    """Return how many changed and how many unchanged clients every round of a run scheduled, [2, K]."""
-    rounds = [record for record in run.records if record.frame == FRAME and record.round]
-    changed = np.array([record.scheduled_new for record in rounds])
-    return np.stack([changed, np.array([len(record.clients) for record in rounds]) - changed])
+    """Return how many changed and how many unchanged clients a run scheduled a round, by stretch, [2, stretches]."""
+    rounds = np.array([one.rounds for one in run.played(FRAME)])
+    changed = np.array([one.scheduled_new for one in run.played(FRAME)])
+    both = np.array([one.scheduled for one in run.played(FRAME)])
+    assert len(set(rounds)) == 1  # or means over stretches were none over rounds
+    return np.stack([changed, both - changed]) / rounds
 
 
 def scheduled_untrained(rule: str, like: RunRecord) -> np.ndarray:
     """Decide the rounds of a rule that looks at no model, with the seed, deadline and data of another run, [2, K]."""
     settings, counts = like.settings, like.counts
     is_changed = counts[FRAME][:, like.new_classes(FRAME)].any(axis=1)  # [N]
-    first = next(record for record in like.records if record.clients)
-    model_bits = (first.uplink_bits or 0) / len(first.clients)
+    first = next(one for one in like.played(FRAME) if one.scheduled)
+    model_bits = first.uplink_bits / first.scheduled  # of uploads alone: these runs counted no other message
     scheduler, mix = make_scheduler(rule), counts / counts.sum(axis=2, keepdims=True)
     clients, classes = counts.shape[1:]
     samples = settings.training.local_steps * settings.training.batch_size

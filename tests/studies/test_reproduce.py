@@ -20,7 +20,7 @@ from fedteddi.results.runs import RunRecord
 from fedteddi.studies.page import at_a_glance, page_of_summaries, put_between_marks, write_page
 from fedteddi.studies.play import read_kept, read_runs, reproduce, summarise
 from fedteddi.studies.study import load_study, study_names
-from fedteddi.studies.summaries import Summaries, Summarised, merged
+from fedteddi.studies.summaries import ROUNDED, Summaries, Summarised, merged
 from fedteddi.studies.summary_files import read_summaries, write_summaries
 from made_study import in_short, made_run
 
@@ -100,7 +100,7 @@ def test_parts_merge_into_the_whole_study(cli: Cli) -> None:
         assert summarise(CIFAR10, Path(folder), Path(into) / "cifar10") == []
     one, two = (read_summaries(Path(into) / "cifar10") for into in ("one", "two"))
     assert [s.key for s in one.runs] == [s.key for s in two.runs]
-    assert [s.run.records for s in one.runs] == [s.run.records for s in two.runs]
+    assert [s.run.stretches for s in one.runs] == [s.run.stretches for s in two.runs]
     assert cli("reproduce", "cifar10", "--from-summaries", "two/cifar10").code == 0
     assert_regenerated(Path("two/cifar10"), Path("again"), "cifar10")
 
@@ -182,20 +182,10 @@ def test_summaries_give_back_what_tables_and_figures_need() -> None:
     assert [run.settings for run in back.runs] == [run.settings for run in original.runs]
     for one, other in zip(back.runs, original.runs, strict=True):
         np.testing.assert_array_equal(one.counts, other.counts)
-        for short, full in zip(one.records, other.records, strict=True):
-            exact = {
-                "frame",
-                "round",
-                "clients",
-                "scheduled_new",
-                "class_accuracy",
-                "balanced",
-                "global",
-            } & set(full.as_json())
-            kept, whole = short.as_json(), full.as_json()
-            assert {key: kept[key] for key in exact} == {key: whole[key] for key in exact}
-            if full.round:
-                assert short.energy_j == pytest.approx(full.energy_j, rel=1e-5)
+        assert one.records == ()
+        for short, full in zip(one.stretches, other.stretches, strict=True):
+            measured = {name: pytest.approx(getattr(full, name), rel=1e-5) for name in ROUNDED if full.round}
+            assert short == replace(full, **measured)
     targets: tables.Targets = {"balanced": [0.1, 0.9], "global": [0.1]}
     for table in (tables.summary, tables.continual_table):
         pd.testing.assert_frame_equal(table(back, 1), table(original, 1))
@@ -302,21 +292,43 @@ def test_a_run_that_diverged_has_no_second_outcome() -> None:
         merged(in_short(made_run("fedteddi", 0, [0.5, 0.6])), Summaries("cifar10", (stranger,)))
 
 
-def without_accuracy(line: bytes) -> bytes:
-    return json.dumps({key: value for key, value in json.loads(line).items() if key != "balanced"}).encode()
+def columns(change: Callable[[dict[str, list[Any]]], object]) -> Callable[[list[bytes]], list[bytes]]:
+    """Return what changes the columns of the run's stretches."""
+
+    def spoilt(lines: list[bytes]) -> list[bytes]:
+        line = json.loads(lines[-1])
+        change(line["stretches"])
+        return [*lines[:-1], json.dumps(line).encode()]
+
+    return spoilt
+
+
+def rows(change: Callable[[list[Any]], list[Any]]) -> Callable[[list[bytes]], list[bytes]]:
+    """Return what changes the stretches of the run, the same way in every column."""
+
+    def changed(stretches: dict[str, list[Any]]) -> None:
+        for name, own in stretches.items():
+            classes = name == "class_accuracy"
+            stretches[name] = [change(one) for one in own] if classes else change(own)
+
+    return columns(changed)
 
 
 @pytest.mark.parametrize(
     "spoilt",
     [
         lambda lines: lines[:0],  # an empty file
-        lambda lines: lines[:-2],  # cut off
-        lambda lines: [*lines[:5], *lines[7:]],  # two rounds are missing
-        lambda lines: [*lines[:5], *lines[6:7], *lines[5:6], *lines[7:]],  # in another order
-        lambda lines: [*lines[:-1], lines[-1].replace(b'"balanced":0.6', b'"balanced":"x"')],
-        lambda lines: [*lines[:-1], without_accuracy(lines[-1])],
-        lambda lines: [*lines[:-1], lines[-1].replace(b'"class_accuracy":[', b'"class_accuracy":[0.5,')],
-        lambda lines: [*lines[:-1], lines[-1].replace(b'"round_s":', b'"other":')],
+        lambda lines: [*lines[:-1], lines[-1][:-20]],  # cut off
+        rows(lambda own: own[:-1]),  # an evaluation is missing
+        rows(lambda own: [*own[:1], *reversed(own[1:])]),  # in another order
+        columns(lambda of: of["round_s"].pop()),
+        columns(lambda of: of["rounds"].__setitem__(-1, 4)),  # a round is missing
+        columns(lambda of: of["balanced"].__setitem__(-1, "x")),
+        columns(lambda of: of.pop("balanced")),
+        columns(lambda of: of["class_accuracy"].append(of["class_accuracy"][0])),
+        columns(lambda of: of.__setitem__("other", of["round"])),
+        columns(lambda of: of.__setitem__("class_accuracy", 3)),
+        lambda lines: [*lines[:-1], b'{"run": 3}'],
     ],
 )
 def test_a_summary_that_is_not_whole_is_refused(

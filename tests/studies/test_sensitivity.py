@@ -270,14 +270,14 @@ def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
 
     # One that was pre-trained elsewhere, and so begins with another model, is named.
     (one,) = (own for own in kept.runs if own.level == "search-exact")
-    first = replace(one.run.records[0], balanced=0.123, class_accuracy=[0.123] * 10)
-    keep(replace(one, run=replace(one.run, records=(first, *one.run.records[1:]))), "kept")
+    first = replace(one.run.kept[0], balanced=0.123, class_accuracy=[0.123] * 10)
+    keep(replace(one, run=replace(one.run, kept=(first, *one.run.kept[1:]))), "kept")
     page = page_of_summaries(QUICK, Path("kept")).files[0].read_text()
     assert "**Different starts.**" in page
     assert "fedteddi at search = exact: seed 0 (0.123, others" in page
 
     # And so is one that diverged: its level is as if it had not been run.
-    failed = replace(one.run, records=(), finished=False, failure=Failure(1, 2, "it diverged"))
+    failed = replace(one.run, kept=(), finished=False, failure=Failure(1, 2, "it diverged"))
     keep(replace(one, run=failed), "kept")
     page = page_of_summaries(QUICK, Path("kept")).files[0].read_text()
     title = "fedteddi at 1.2 s, seed 0, at search = exact"

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from fedteddi.results.drawing import finished, has_thin_lines, line, panels, thin_line, whole_numbers
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
-from fedteddi.results.tables import groups, rounds_to
+from fedteddi.results.tables import groups, rounds_to, scheduled_a_round
 
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
 THIN_LINES = """\
@@ -40,9 +40,9 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
         found = [(name, runs) for name, runs in _at(study, deadline_s) if name != "centralised"]
         new, old = [], []
         for _, runs in found:
-            rounds = [r for run in runs for r in run.records if r.frame == frame and r.round]
-            new.append(float(np.mean([r.scheduled_new for r in rounds])) if rounds else 0.0)
-            old.append(float(np.mean([len(r.clients) - r.scheduled_new for r in rounds])) if rounds else 0.0)
+            clients, changed = scheduled_a_round(runs, frame)
+            new.append(changed if clients >= 0 else 0.0)  # not NaN, of a frame without rounds
+            old.append(clients - changed if clients >= 0 else 0.0)
         places = np.arange(len(found))
         ax.barh(places, new, color="#D55E00", label="holds new classes")
         ax.barh(places, old, left=new, color="#56B4E9", label="only old")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from fedteddi.errors import InputError
 from fedteddi.protocol.record import Accuracy as Accuracy
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure
+from fedteddi.results.stretches import Stretch, stretches
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
 
@@ -26,13 +28,14 @@ REFERENCES = ("everyone", "centralised")
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """One run: its settings, who held what, and a record for every round."""
+    """One run: its settings, who held what, and a record for every round; read from a summary, of stretches only."""
 
     settings: Settings
     counts: np.ndarray  # samples by frame, client and class, [L, N, C]
     records: tuple[RoundRecord, ...]
     finished: bool
     failure: Failure | None = None  # why it will never be finished
+    kept: tuple[Stretch, ...] = ()  # what a summary has in place of records
 
     @classmethod
     def of(
@@ -58,9 +61,18 @@ class RunRecord:
         deadline = "" if self.scheduler in REFERENCES else f" at {self.settings.radio.deadline_s:g} s"
         return f"{self.scheduler}{deadline}, seed {self.settings.seed}"
 
-    def evaluated(self, frame: int) -> list[RoundRecord]:
+    @cached_property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The run from evaluation to evaluation."""
+        return self.kept or stretches(self.records)
+
+    def played(self, frame: int) -> list[Stretch]:
+        """Return the stretches of a frame, without the model that it begins with."""
+        return [one for one in self.stretches if one.frame == frame and one.rounds]
+
+    def evaluated(self, frame: int) -> list[Stretch]:
         """Return the rounds of a frame after which the model was evaluated, k = 0 included."""
-        return [r for r in self.records if r.frame == frame and r.is_evaluated]
+        return [one for one in self.stretches if one.frame == frame and one.is_evaluated]
 
     def rounds_to(self, frame: int, target: float, accuracy: Accuracy) -> int | None:
         """Return the first evaluated round of a frame whose accuracy reaches the target; None if none does."""
@@ -70,9 +82,8 @@ class RunRecord:
         return None
 
     def spent_until(self, frame: int, round: int, column: str) -> float:
-        """Return the sum of a column over the rounds 1..`round` of a frame."""
-        own = (r for r in self.records if r.frame == frame and 1 <= r.round <= round)
-        return float(sum(getattr(r, column) for r in own))
+        """Return the sum of a column over a frame's rounds up to an evaluated one."""
+        return float(sum(getattr(one, column) for one in self.played(frame) if one.round <= round))
 
     def new_classes(self, frame: int) -> np.ndarray:
         """Return which classes appeared in this frame, [C]."""
@@ -118,7 +129,7 @@ class RunRecord:
     def forgetting(self, frame: int) -> float:
         """Return best earlier minus final accuracy, averaged over the old classes of a frame; NaN without any."""
         old = self.old_classes(frame)
-        judged = [r for r in self.records if r.is_evaluated and r.frame <= frame]
+        judged = [one for one in self.stretches if one.is_evaluated and one.frame <= frame]
         if not old.any() or len(judged) < 2:
             return float("nan")
         accuracy = np.array([r.class_accuracy for r in judged], dtype=float)[:, old]  # [evaluations, old]

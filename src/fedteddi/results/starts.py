@@ -25,12 +25,12 @@ def other_starts(named_runs: Iterable[tuple[str, RunRecord]]) -> list[OtherStart
     """Find them by the test accuracies of all classes before the first round; names are the caller's."""
     groups: dict[str, list[tuple[str, RunRecord]]] = {}
     for name, run in named_runs:
-        if run.records[0].is_evaluated:
+        if run.stretches[0].is_evaluated:
             groups.setdefault(_depends_on(run), []).append((name, run))
     found = []
     for group in groups.values():
         usual = Counter(_start(run) for _, run in group).most_common(1)[0][0]
-        accuracy = {_start(run): run.records[0].accuracy("balanced") for _, run in group}
+        accuracy = {_start(run): run.stretches[0].accuracy("balanced") for _, run in group}
         for other in dict.fromkeys(_start(run) for _, run in group if _start(run) != usual):
             names = tuple(sorted({name for name, run in group if _start(run) == other}))
             found.append(OtherStart(group[0][1].settings.seed, names, accuracy[other], accuracy[usual]))
@@ -60,7 +60,7 @@ def paragraph(sentences: str) -> list[str]:
 
 
 def _start(run: RunRecord) -> str:
-    return repr(run.records[0].class_accuracy)
+    return repr(run.stretches[0].class_accuracy)
 
 
 def _depends_on(run: RunRecord) -> str:

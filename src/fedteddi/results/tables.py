@@ -69,9 +69,8 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
             row[f"final {accuracy}"] = spread([values[-1] for values in curves])
             row[f"best {accuracy}"] = spread([max(values) for values in curves])
             row[f"mean {accuracy}"] = spread([float(np.mean(values)) for values in curves])
-        played = [[r for r in run.records if r.frame == frame and r.round] for run in runs]
-        clients = _mean(len(r.clients) for own in played for r in own)
-        new = _mean(r.scheduled_new for own in played for r in own)
+        played = [run.played(frame) for run in runs]
+        clients, new = scheduled_a_round(runs, frame)
         one_place = scheduler == "centralised"  # there are no clients to count
         row["clients a round"] = "–" if one_place else f"{clients:.1f}"
         row["with new classes"] = "–" if one_place else f"{new:.1f}"
@@ -81,6 +80,15 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
             row[name] = "–" if scheduler in REFERENCES else f"{spent:.4g}"  # no limits, no meaningful cost
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def scheduled_a_round(runs: Iterable[RunRecord], frame: int) -> tuple[float, float]:
+    """Return how many clients, and how many of them with new classes, were scheduled in a round of a frame."""
+    played = [one for run in runs for one in run.played(frame)]
+    rounds = sum(one.rounds for one in played)
+    totals = (sum(one.scheduled for one in played), sum(one.scheduled_new for one in played))
+    clients, new = (total / rounds if rounds else math.nan for total in totals)
+    return clients, new
 
 
 def rounds_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
-from fedteddi.results.tables import RoundsTo, Targets
+from fedteddi.results.tables import RoundsTo, Targets, scheduled_a_round
 from fedteddi.studies.comparison import Comparison, compared
 
 LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))  # accuracies, where a claim names no target
@@ -74,11 +74,9 @@ class Outcomes:
                 for target in sorted({*LEVELS, *self.targets[accuracy]}):
                     needed = run.rounds_to(frame, target, accuracy)
                     yield (*about, frame, ROUNDS, accuracy, target, np.nan if needed is None else needed)
-            rounds = [record for record in run.records if record.frame == frame and record.round]
-            new = [record.scheduled_new for record in rounds]
-            old = [len(record.clients) - record.scheduled_new for record in rounds]
-            for metric, clients in ((NEW, new), (OLD, old)):
-                yield (*about, frame, metric, NONE, None, float(np.mean(clients)))
+            clients, new = scheduled_a_round([run], frame)
+            yield (*about, frame, NEW, NONE, None, new)
+            yield (*about, frame, OLD, NONE, None, clients - new)
 
     def values(
         self, metric: str, rule: str, place: Place, accuracy: str = NONE, target: float | None = None

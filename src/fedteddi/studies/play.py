@@ -175,11 +175,12 @@ def study_at(plan: StudyPlan, summaries: Summaries, key: str = BASELINE) -> Stud
 
 
 def _beginning(run: RunRecord, level: Level) -> list[RunRecord]:
-    """Return a run's first rounds, as many as a level has; nothing if it has fewer, or the last was not evaluated."""
+    """Return a run's first rounds, as many as a level has; nothing if it has fewer, or a last one was not evaluated."""
     rounds = run.settings.changed(**flat(level.changes)).rounds
     if any(wanted > there for wanted, there in zip(rounds, run.settings.rounds, strict=True)):
         return []
-    records = tuple(record for record in run.records if record.round <= rounds[record.frame])
-    if not records[-1].is_evaluated:
+    kept = tuple(one for one in run.stretches if one.round <= rounds[one.frame])
+    ends = [(one.frame, one.round) for one in kept if one.is_evaluated]
+    if any((frame, last) not in ends for frame, last in enumerate(rounds)):
         return []
-    return [replace(run, settings=run.settings.changed(rounds=rounds), records=records)]
+    return [replace(run, settings=run.settings.changed(rounds=rounds), records=(), kept=kept)]

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError
-from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import first_difference
 from fedteddi.results.reading import read_study, without_variant
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
+from fedteddi.results.stretches import Stretch
 from fedteddi.settings import Settings
 from fedteddi.studies.study import BASELINE
 
-EXACT = ("frame", "round", "clients", "scheduled_new", "uplink_bits", "class_accuracy", "balanced", "global")
-ROUNDED = ("round_s", "energy_j", "gradient_std")
-DIGITS = 6  # significant, of what is measured in seconds, joules and norms; accuracies are kept to the bit
+ROUNDED = ("round_s", "energy_j", "class_gradient_j")
+DIGITS = 6  # significant, of seconds and joules; accuracies are kept to the bit
 MACHINE = ("device", "python", "packages", "system", "cpus", "git_revision")
 # What tells runs of a study apart, beside the deadline.
 VARIANT = ("name", "scheduler", "scheduler_options", "seed")
@@ -91,8 +90,8 @@ def from_folders(
         paths = [folder] if single else sorted(file.parent for file in folder.glob("*/settings.toml"))
         for path, run in zip(paths, read_study(folder).runs, strict=True):
             if run.finished:
-                records = tuple(RoundRecord.from_json(short(record)) for record in run.records)
-                found.append(Summarised(replace(run, records=records), *_machine(path), level))
+                short = replace(run, records=(), kept=tuple(map(rounded, run.stretches)))
+                found.append(Summarised(short, *_machine(path), level))
             elif run.failure is not None:
                 found.append(Summarised(replace(run, records=()), {}, 0.0, level))
             else:
@@ -105,7 +104,7 @@ def merged(one: Summaries, other: Summaries) -> Summaries:
     found = {own.key: own for own in one.every}
     for own in other.every:
         there = found.setdefault(own.key, own).run
-        if (there.records, there.failure) != (own.run.records, own.run.failure):
+        if (there.stretches, there.failure) != (own.run.stretches, own.run.failure):
             raise InputError(
                 f"{own.called} is there already with another outcome: remove {one.file_of(own)} to replace it"
             )
@@ -145,18 +144,12 @@ def ordered(rules: Iterable[str], study: Study) -> Study:
     return Study(tuple(sorted((run for run in study.runs if run.finished), key=position)))
 
 
-def short(record: RoundRecord) -> dict[str, Any]:
-    """Keep what tables and figures need of a round."""
-    line = record.as_json()
-    short = {key: line[key] for key in EXACT if key in line}
-    short |= {key: _rounded(line[key]) for key in ROUNDED if line.get(key) is not None}
-    if record.objective:
-        short["objective"] = {key: _rounded(value) for key, value in record.objective.items()}
-    return short
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def rounded(one: Stretch) -> Stretch:
+    """Return a stretch as it is kept."""
+    found = {name: getattr(one, name) for name in ROUNDED}
+    return replace(
+        one, **{key: float(f"{value:.{DIGITS}g}") for key, value in found.items() if value is not None}
+    )
 
 
 def _machine(path: Path) -> tuple[dict[str, Any], float]:

@@ -1,30 +1,31 @@
-"""Summaries as files that can be committed: one per rule, or per level, a line a round.
+"""Summaries as files that can be committed: one per rule, or per level, a line a run.
 
 The first line of a file says what it is: format, name of the study, the settings its runs share, who held what (per
-seed), and on what machines they ran. Then, for every run, a line that names it and its rounds; for one that diverged,
-a line that says why. The same runs give the same bytes.
+seed), and on what machines they ran. Then follows a line for every run: what tells it from the others, and its
+stretches, column by column; for one that diverged, why. The same runs give the same bytes.
 """
 
 import gzip
 import json
 import zlib
-from dataclasses import asdict
-from itertools import pairwise
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedteddi.errors import InputError
-from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure, write_atomically
-from fedteddi.results.runs import ACCURACIES, RunRecord
+from fedteddi.results.runs import RunRecord
+from fedteddi.results.stretches import Stretch
 from fedteddi.settings import Settings, parse_settings
 from fedteddi.studies.study import BASELINE
-from fedteddi.studies.summaries import VARIANT, Key, Summaries, Summarised, shared_settings, short
+from fedteddi.studies.summaries import VARIANT, Key, Summaries, Summarised, rounded, shared_settings
 
-FORMAT = "fedteddi-summary-1"
+FORMAT = "fedteddi-summary-2"
 ENDING = ".jsonl.gz"
+COLUMNS = tuple(part.name for part in fields(Stretch))
+NUMBERS = ("scheduled", "scheduled_new", "round_s", "uplink_bits", "energy_j", "balanced", "global_")
 
 
 def write_summaries(summaries: Summaries, folder: Path) -> list[Path]:
@@ -76,11 +77,25 @@ def _lines(name: str, every: tuple[Summarised, ...]) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = [head | {"machines": machines}]
     for one in finished:
         about = {"machine": machines.index(one.machine), "minutes": one.minutes}
-        lines += [{"run": _variant(one.run.settings)} | about, *map(short, one.run.records)]
+        kept = _columns([rounded(stretch) for stretch in one.run.stretches])
+        lines.append({"run": _variant(one.run.settings)} | about | {"stretches": kept})
     for one in failed:
         if one.run.failure is not None:
             lines.append({"failed": _variant(one.run.settings)} | asdict(one.run.failure))
     return lines
+
+
+def _columns(kept: list[Stretch]) -> dict[str, list[Any]]:
+    """Return stretches by column, and class accuracies by class: alike numbers together take least space."""
+    found = {name: [getattr(one, name) for one in kept] for name in COLUMNS}
+    found["class_accuracy"] = [list(own) for own in zip(*found["class_accuracy"], strict=True)]
+    return {name: own for name, own in found.items() if any(value is not None for value in own)}
+
+
+def _stretches(columns: dict[str, list[Any]]) -> tuple[Stretch, ...]:
+    by_round = columns | {"class_accuracy": [[*own] for own in zip(*columns["class_accuracy"], strict=True)]}
+    rows = zip(*by_round.values(), strict=True)
+    return tuple(Stretch(**dict(zip(by_round, row, strict=True))) for row in rows)
 
 
 def _variant(settings: Settings) -> dict[str, Any]:
@@ -96,44 +111,52 @@ def _read(file: Path, level: str) -> tuple[str, list[Summarised]]:
         head = lines[0]
         if head.get("format") != FORMAT:
             raise InputError(f"{file} has the format {head.get('format')!r}: this version reads {FORMAT}")
-        starts = [i for i, line in enumerate(lines) if "run" in line or "failed" in line] + [len(lines)]
-        return head["study"], [_run(head, lines[start:end], level) for start, end in pairwise(starts)]
+        return head["study"], [_run(head, line, level) for line in lines[1:]]
     except InputError:
         raise
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{file} is not a whole summary ({error}): make it again with --summarise") from None
 
 
-def _run(head: dict[str, Any], lines: list[dict[str, Any]], level: str) -> Summarised:
-    """Return one run of a file: its first line names it, then come its rounds."""
-    about, *rounds = lines
-    variant = about["failed" if "failed" in about else "run"]
+def _run(head: dict[str, Any], line: dict[str, Any], level: str) -> Summarised:
+    """Return the run of a line."""
+    variant = line["failed" if "failed" in line else "run"]
     radio = head["settings"]["radio"] | variant["radio"]
     settings = parse_settings(head["settings"] | variant | {"radio": radio})
     counts = np.array(head["counts"][str(settings.seed)])
-    if "failed" in about:
-        failure = Failure(about["frame"], about["round"], about["cause"])
+    if "failed" in line:
+        failure = Failure(line["frame"], line["round"], line["cause"])
         return Summarised(RunRecord(settings, counts, (), False, failure), {}, 0.0, level)
-    run = RunRecord(settings, counts, tuple(map(RoundRecord.from_json, rounds)), True)
+    run = RunRecord(settings, counts, (), True, kept=_stretches(line["stretches"]))
     _check_whole(run)
-    return Summarised(run, head["machines"][about["machine"]], about["minutes"], level)
+    return Summarised(run, head["machines"][line["machine"]], line["minutes"], level)
 
 
 def _check_whole(run: RunRecord) -> None:
     """Refuse a run that has not all rounds that its settings ask for, or lacks their numbers."""
     settings, classes = run.settings, run.counts.shape[2]
-    expected = [(frame, number) for frame, last in enumerate(settings.rounds) for number in range(last + 1)]
-    found = [(record.frame, record.round) for record in run.records]
+    every = settings.evaluation.every
+    expected = [
+        (frame, number)
+        for frame, last in enumerate(settings.rounds)
+        for number in range(last + 1)
+        if number % every == 0 or number == last
+    ]
+    found = [(one.frame, one.round) for one in run.kept]
     if found != expected:
-        raise ValueError(f"{run.title}: {len(found)} rounds in place of {len(expected)}, or in another order")
-    for record in run.records:
-        wanted = ["round_s", "uplink_bits", "energy_j", "scheduled_new"] if record.round else []
-        at_end = record.round == settings.rounds[record.frame]
-        if at_end or record.round % settings.evaluation.every == 0:
-            wanted += ACCURACIES
-            if len(record.class_accuracy or ()) != classes:
-                raise ValueError(f"{run.title}: not an accuracy for each of {classes} classes")
-        line = record.as_json()
-        for key in wanted:
-            if not isinstance(line.get(key), float | int):
-                raise ValueError(f"{run.title}: {key} of round {record.round} is no number")
+        raise ValueError(
+            f"{run.title}: {len(found)} evaluations in place of {len(expected)}, or in another order"
+        )
+    before = 0
+    for one in run.kept:
+        before = before if one.round else 0
+        if one.rounds != one.round - before:
+            raise ValueError(
+                f"{run.title}: {one.rounds} rounds from {before} to {one.round} of frame {one.frame}"
+            )
+        before = one.round
+        if len(one.class_accuracy or ()) != classes:
+            raise ValueError(f"{run.title}: not an accuracy for each of {classes} classes")
+        for name in NUMBERS:
+            if not isinstance(getattr(one, name), float | int):
+                raise ValueError(f"{run.title}: {name} of round {one.round} is no number")
