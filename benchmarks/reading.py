@@ -40,7 +40,7 @@ def scheduled(run: RunRecord) -> np.ndarray:
     changed = np.array([one.scheduled_new for one in run.played(FRAME)])
     both = np.array([one.scheduled for one in run.played(FRAME)])
     assert len(set(rounds)) == 1  # or means over stretches were none over rounds
-    return np.stack([changed, both - changed]) / rounds
+    return np.asarray(np.stack([changed, both - changed]) / rounds)
 
 
 def scheduled_untrained(rule: str, like: RunRecord) -> np.ndarray:

@@ -146,10 +146,9 @@ def ordered(rules: Iterable[str], study: Study) -> Study:
 
 def rounded(one: Stretch) -> Stretch:
     """Return a stretch as it is kept."""
-    found = {name: getattr(one, name) for name in ROUNDED}
-    return replace(
-        one, **{key: float(f"{value:.{DIGITS}g}") for key, value in found.items() if value is not None}
-    )
+    found: dict[str, Any] = {name: getattr(one, name) for name in ROUNDED}
+    kept = {key: float(f"{value:.{DIGITS}g}") for key, value in found.items() if value is not None}
+    return replace(one, **kept)  # type: ignore[arg-type]
 
 
 def _machine(path: Path) -> tuple[dict[str, Any], float]:
