@@ -4,8 +4,8 @@
 
 It trains nothing. The bound's runs, and their summaries, come from
 
-    fedteddi reproduce cifar100 --scheduler everyone --seeds 10-14 --out runs/bound
-    fedteddi reproduce cifar100 --out runs/bound --summarise docs/results/bound-everyone
+    fedteddi reproduce cifar100-first --scheduler everyone --seeds 10-14 --out runs/bound
+    fedteddi reproduce cifar100-first --out runs/bound --summarise docs/results/bound-everyone
 """
 
 import argparse
@@ -176,8 +176,8 @@ FIGURE = (
 COMMANDS = """\
 The bound's runs and their summaries, on a GPU:
 
-    fedteddi reproduce cifar100 --scheduler everyone --seeds 10-14 --out runs/bound
-    fedteddi reproduce cifar100 --out runs/bound --summarise docs/results/bound-everyone"""
+    fedteddi reproduce cifar100-first --scheduler everyone --seeds 10-14 --out runs/bound
+    fedteddi reproduce cifar100-first --out runs/bound --summarise docs/results/bound-everyone"""
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 python benchmarks/plus_development.py [--write docs/fedteddi-plus.md]
 
-Runs of fedteddi-plus come from docs/results/plus-ablation, those of the paper's rules from docs/results/cifar10. This
-is how the rule was made, not evidence that it is better: that is `fedteddi reproduce plus-cifar10`, on other seeds.
+Runs of fedteddi-plus come from docs/results/plus-ablation, those of the paper's rules from docs/results/cifar10-first.
+This is how the rule was made, not evidence that it is better: for that see `fedteddi reproduce plus-cifar10`.
 """
 
 import argparse
@@ -26,10 +26,10 @@ def development_runs() -> Study:
     ours = [run for run in read_summaries(RESULTS / "plus-ablation").study.runs if run.scheduler == PLAN.ours]
     theirs = [
         run
-        for run in read_summaries(RESULTS / "cifar10").study.runs
+        for run in read_summaries(RESULTS / "cifar10-first").study.runs
         if run.settings.seed in PLAN.seeds and run.settings.radio.deadline_s in PLAN.deadlines_s
     ]
-    return ordered(load_study("cifar10").rule_names, Study((*ours, *theirs)))
+    return ordered(load_study("cifar10-first").rule_names, Study((*ours, *theirs)))
 
 
 def _cells() -> list[Cell]:

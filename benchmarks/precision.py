@@ -4,9 +4,9 @@
 
 It trains nothing. The runs in TF32, and their summaries, come from
 
-    fedteddi reproduce cifar10 --scheduler fedteddi --scheduler random --deadline 1.2 \
+    fedteddi reproduce cifar10-first --scheduler fedteddi --scheduler random --deadline 1.2 \
         --set training.precision=tf32 --device cuda --out runs/tf32
-    fedteddi reproduce cifar10 --out runs/tf32 --summarise docs/results/precision-tf32
+    fedteddi reproduce cifar10-first --out runs/tf32 --summarise docs/results/precision-tf32
 """
 
 import argparse
@@ -32,7 +32,7 @@ from fedteddi.studies.summaries import Summaries, Summarised, ordered, shared_se
 from fedteddi.studies.summary_files import read_summaries
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-PLAN = load_study("cifar10")
+PLAN = load_study("cifar10-first")
 FRAME = 1  # frame 0 is pre-training
 COLOURS = {"TF32": "#0072B2", "bf16": "#D55E00"}
 
@@ -253,8 +253,8 @@ def text(found: list[Pair], runs: list[Summarised], name: str) -> str:
 
 WHAT = """\
 Do the accuracy curves in bf16 stay within the seeds' spread of those in TF32? Written by
-`python benchmarks/precision.py --write docs/results/precision.md` from the summaries in `docs/results/cifar10` (bf16)
-and `docs/results/precision-tf32`; no number on this page is typed by hand."""
+`python benchmarks/precision.py --write docs/results/precision.md` from the summaries in `docs/results/cifar10-first`
+(bf16) and `docs/results/precision-tf32`; no number on this page is typed by hand."""
 
 HOW = """\
 Over the evaluated rounds of frame 1 after round 0. *Apart* is the difference, without its sign, of the mean curves over
@@ -285,16 +285,16 @@ ELSE = """\
 COMMANDS = """\
 Runs and summaries in TF32, on a GPU:
 
-    fedteddi reproduce cifar10 --scheduler fedteddi --scheduler random --deadline 1.2 \\
+    fedteddi reproduce cifar10-first --scheduler fedteddi --scheduler random --deadline 1.2 \\
         --set training.precision=tf32 --device cuda --out runs/tf32
-    fedteddi reproduce cifar10 --out runs/tf32 --summarise docs/results/precision-tf32"""
+    fedteddi reproduce cifar10-first --out runs/tf32 --summarise docs/results/precision-tf32"""
 
 
 def main() -> None:
     """Print the page, or write it with its figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", type=Path, help="write PAGE.md, and its figure into PAGE/ beside it")
-    parser.add_argument("--bf16", type=Path, default=RESULTS / "cifar10", help="summaries of the study")
+    parser.add_argument("--bf16", type=Path, default=RESULTS / "cifar10-first", help="summaries of the study")
     parser.add_argument("--tf32", type=Path, default=RESULTS / "precision-tf32", help="those in TF32")
     options = parser.parse_args()
     tf32, bf16 = read_summaries(options.tf32), read_summaries(options.bf16)

@@ -63,7 +63,7 @@ def outcomes_of(
     return Outcomes(study, ours, others, deadlines_s, targets)
 
 
-def in_short(*runs: RunRecord, name: str = "cifar10", machine: str = "cpu") -> Summaries:
+def in_short(*runs: RunRecord, name: str = "cifar10-first", machine: str = "cpu") -> Summaries:
     """Runs as they are kept, each of a minute."""
     return Summaries(name, tuple(Summarised(run, {"device": machine}, 1.0) for run in runs))
 

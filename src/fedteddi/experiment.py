@@ -108,7 +108,7 @@ def play(
         raise TypeError(f"play() takes no {next(iter(unknown))}: give what RunOptions has")
     first = next(iter(each.values()), None)
     for name, settings in each.items():
-        if first is not None and (different := differences(_on_device(first), _on_device(settings))):
+        if first is not None and (different := differences(on_device(first), on_device(settings))):
             key, (was, now) = next(iter(different.items()))
             raise InputError(
                 f"{name}: {key}={now!r} cannot run together with {was!r}: all runs must share the data, the model,"
@@ -117,8 +117,8 @@ def play(
     return play_runs(each, how)
 
 
-def _on_device(settings: Settings) -> Settings:
-    """Return settings in which only that is left which all runs on a device share."""
+def on_device(settings: Settings) -> Settings:
+    """Return settings in which only that is left which all runs that are played together share."""
     training = settings.training
     return Settings().changed(
         dataset=settings.dataset,

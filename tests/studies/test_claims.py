@@ -56,7 +56,8 @@ def test_faster_that_holds() -> None:
     assert [(row.accuracy, row.verdict) for row in rows] == [("balanced", "holds"), ("global", "holds")]
     text = rows[0].findings[0].full
     assert text == (
-        "1.2 s, 75%: 15 ± 5 against 30 ± 9 rounds, 100.0% faster, 50.0% fewer rounds, difference +15 [+3, +27]"
+        "1.2 s, 75%: 15 ± 5 against 30 ± 9 rounds, 50.0% fewer rounds, 100.0% faster, difference +15 [+3, +27]"
+        " (seeds: ahead 3, behind 0, p = 0.25)"
     )
     assert rows[0].findings[0].short == "1.2 s, 75%: 100.0% faster"
     assert rows[0].paper == "58.4 % faster"
@@ -238,10 +239,13 @@ def test_a_row_holds_only_if_all_its_findings_do() -> None:
 
 
 def test_every_claim_has_its_command() -> None:
-    plan = load_study("cifar10")
+    plan = load_study("cifar10-first")
     found = plan.outcomes(reaching("fedteddi", [10, 15, 20]))
     rows = [row for claim in plan.claims for row in claim.evaluate(found)]
     commands = [command(plan, row) for row in rows]
-    assert commands[0] == "fedteddi reproduce cifar10 --scheduler fedteddi --scheduler random --deadline 1.2"
-    assert "fedteddi reproduce cifar10" in commands
+    assert (
+        commands[0]
+        == "fedteddi reproduce cifar10-first --scheduler fedteddi --scheduler random --deadline 1.2"
+    )
+    assert "fedteddi reproduce cifar10-first" in commands
     assert {row.verdict for row in rows} == {"inconclusive"}

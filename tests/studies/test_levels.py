@@ -136,7 +136,7 @@ def test_scheduled_clients_with_new_classes() -> None:
 
 
 TWO_RULES = ["fedteddi", "random"]
-MADE = load_study("sensitivity").model_copy(
+MADE = load_study("sensitivity-first").model_copy(
     update={
         "kept_as": "made",
         "experiment": "fashion",

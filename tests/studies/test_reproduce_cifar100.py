@@ -20,7 +20,7 @@ from made_study import in_short, made_frames
 
 Cli = Callable[..., Outcome]
 ROOT = Path(__file__).parents[2]
-CIFAR10, CIFAR100 = load_study("cifar10"), load_study("cifar100")
+CIFAR10, CIFAR100 = load_study("cifar10-first"), load_study("cifar100-first")
 
 # The study in very small: its layout and frames, tiny images, a model of one convolution.
 SMALL = [
@@ -66,12 +66,14 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
     for number, (rule, seed) in enumerate([("fedteddi", 10), ("fedteddi", 11), ("random", 10)]):
         play(f"group{number}", [rule], [seed])
         if number < 2:
-            assert summarise(CIFAR100, Path(f"group{number}"), Path("kept/cifar100")) == []
+            assert summarise(CIFAR100, Path(f"group{number}"), Path("kept/cifar100-first")) == []
     Path("README.md").write_bytes((ROOT / "docs" / "results" / "README.md").read_bytes())
-    words = ("--out", "group2", "--summarise", "kept/cifar100", "--readme", "README.md")
-    done = cli("reproduce", "cifar100", *words)
+    words = ("--out", "group2", "--summarise", "kept/cifar100-first", "--readme", "README.md")
+    done = cli("reproduce", "cifar100-first", *words)
     assert done.code == 0, done.err
-    rows = Path("README.md").read_text(encoding="utf-8").split("<!-- results of cifar100 begins -->\n")[1]
+    rows = (
+        Path("README.md").read_text(encoding="utf-8").split("<!-- results of cifar100-first begins -->\n")[1]
+    )
     assert rows.startswith("| claim | paper | ours |")
     assert "| frame 2: fewer rounds than fed-cbs, to 50% | 51.8 % fewer rounds |" in rows
     others = "fedcgd, fed-cbs, pure-drift, power-of-choice, best-norm, best-channel"
@@ -79,7 +81,7 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
         f"Seeds run, of 10, 11, 12, 13, 14: 10, 11; of random: 10; of {others}: none finished. Two schedulers"
     )
     assert f"\n\n{said}" in rows
-    keys = [one.key for one in read_summaries(Path("kept/cifar100")).runs]
+    keys = [one.key for one in read_summaries(Path("kept/cifar100-first")).runs]
     assert keys == [
         ("baseline", rule, 30.0, seed) for rule, seed in (("fedteddi", 10), ("fedteddi", 11), ("random", 10))
     ]
@@ -89,35 +91,35 @@ def test_groups_run_apart_merge_into_one_page(cli: Cli) -> None:
     for number in range(3):
         assert rounds_of(f"group{number}").items() <= together.items()
 
-    page = Path("kept/cifar100.md").read_text()
+    page = Path("kept/cifar100-first.md").read_text()
     assert "3 finished runs" in page
     assert f"- {said}" in page
     for frame in (1, 2):
         for title in ("final, best and mean accuracy", "rounds to an accuracy", "old and new classes"):
             assert f"## Frame {frame}: {title}" in page
-    pictures = sorted(file.name for file in Path("kept/cifar100").glob("*.png"))
+    pictures = sorted(file.name for file in Path("kept/cifar100-first").glob("*.png"))
     assert pictures == [
         "figure4-scheduled-frame1.png",
         "figure4-scheduled-frame2.png",
         "figure6-accuracy-frames.png",
         "figure7-rounds-frames.png",
     ]
-    assert all(f"(cifar100/{name})" in page for name in pictures)
+    assert all(f"(cifar100-first/{name})" in page for name in pictures)
     assert "A\n*late drop* is the best accuracy" in page
-    before = {file.name: file.read_bytes() for file in Path("kept/cifar100").iterdir()}
+    before = {file.name: file.read_bytes() for file in Path("kept/cifar100-first").iterdir()}
 
     # The same group again changes nothing; a later seed only adds.
-    assert summarise(CIFAR100, Path("group0"), Path("kept/cifar100")) == []
-    assert {file.name: file.read_bytes() for file in Path("kept/cifar100").iterdir()} == before
+    assert summarise(CIFAR100, Path("group0"), Path("kept/cifar100-first")) == []
+    assert {file.name: file.read_bytes() for file in Path("kept/cifar100-first").iterdir()} == before
     play("later", ["random"], [11])
-    summarise(CIFAR100, Path("later"), Path("kept/cifar100"))
+    summarise(CIFAR100, Path("later"), Path("kept/cifar100-first"))
     changed = {
-        file.name for file in Path("kept/cifar100").iterdir() if file.read_bytes() != before[file.name]
+        file.name for file in Path("kept/cifar100-first").iterdir() if file.read_bytes() != before[file.name]
     }
     assert changed == {"random.jsonl.gz"}
-    page_of_summaries(CIFAR100, Path("kept/cifar100"))
+    page_of_summaries(CIFAR100, Path("kept/cifar100-first"))
     left = "fedcgd, fed-cbs, pure-drift, power-of-choice, best-norm, best-channel"
-    assert f"14: 10, 11; of {left}: none finished." in Path("kept/cifar100.md").read_text()
+    assert f"14: 10, 11; of {left}: none finished." in Path("kept/cifar100-first.md").read_text()
 
 
 class Interrupted(Exception):
@@ -145,7 +147,7 @@ def test_interrupted_in_the_second_frame_and_resumed(monkeypatch: pytest.MonkeyP
 
 def test_the_studys_seeds_are_the_default(cli: Cli) -> None:
     """A number counts from the study's first seed; which ones can be said as well. --quick takes the first."""
-    words = ("reproduce", "cifar100", "--scheduler", "random", *SET)
+    words = ("reproduce", "cifar100-first", "--scheduler", "random", *SET)
     for given, expected in (
         ((), [10, 11, 12, 13, 14]),
         (("--seeds", 2), [10, 11]),
@@ -161,13 +163,13 @@ def test_the_studys_seeds_are_the_default(cli: Cli) -> None:
 def test_quick_plays_all_rules_in_both_frames(cli: Cli) -> None:
     """As it is, but for data and model: those of the study take minutes (docs/metrics.md)."""
     kept = [word for word in SMALL if word.startswith(("dataset", "training.model", "radio", "scenario"))]
-    done = cli("reproduce", "cifar100", "--quick", *[w for change in kept for w in ("--set", change)])
+    done = cli("reproduce", "cifar100-first", "--quick", *[w for change in kept for w in ("--set", change)])
     assert done.code == 0, done.err
-    runs = read_study(Path("runs/cifar100-quick")).runs
+    runs = read_study(Path("runs/cifar100-first-quick")).runs
     assert sorted(run.scheduler for run in runs) == sorted(CIFAR100.schedulers)
     assert {run.settings.seed for run in runs} == {10}
     assert all(run.evaluated(frame)[-1].round == 2 for run in runs for frame in (1, 2))
-    page = Path("runs/cifar100-quick/report/cifar100.md").read_text()
+    page = Path("runs/cifar100-first-quick/report/cifar100-first.md").read_text()
     assert "**Quick: a shortened study" in page
     assert "- Seeds run, of 10: 10" not in page  # with --quick that is all
     assert "- Set here: `rounds`: [0, 2, 2] instead of [0, 200, 200]" in page
@@ -198,7 +200,7 @@ def test_groups_that_contradict_each_other_are_refused() -> None:
 def test_how_it_was_run_lists_every_machine() -> None:
     runs = [made_frames("fedteddi", seed, [[0.4, 0.5], [0.4, 0.6]], deadline_s=30.0) for seed in (10, 11, 12)]
     parts = [
-        in_short(run, name="cifar100", machine=name)
+        in_short(run, name="cifar100-first", machine=name)
         for run, name in zip(runs, ("one", "two", "two"), strict=True)
     ]
     whole = merged(merged(parts[0], parts[1]), parts[2])

@@ -45,9 +45,9 @@ def test_its_seeds_are_not_those_of_the_development(report: StudyPlan) -> None:
 def test_targets_and_settings_are_those_of_the_papers_study() -> None:
     assert PLUS_CIFAR10.targets == {"balanced": [0.55, 0.60, 0.65], "global": [0.65, 0.70, 0.75]}
     assert PLUS_CIFAR10.deadlines_s == [0.8, 1.0, 1.2]
-    assert PLUS_CIFAR10.settings == load_study("cifar10").settings
+    assert PLUS_CIFAR10.settings == load_study("cifar10-first").settings
     assert PLUS_CIFAR100.targets == {"balanced": [0.40, 0.45, 0.50], "global": [0.40, 0.45, 0.50]}
-    assert PLUS_CIFAR100.settings == load_study("cifar100").settings
+    assert PLUS_CIFAR100.settings == load_study("cifar100-first").settings
 
 
 def test_the_page_counts_cells_and_names_what_was_not_won(

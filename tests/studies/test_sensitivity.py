@@ -15,12 +15,12 @@ from fedteddi.experiment import play
 from fedteddi.results.folder import Failure
 from fedteddi.studies.page import page_of_runs, page_of_summaries
 from fedteddi.studies.play import grid_settings, read_kept, read_runs, reproduce, summarise
-from fedteddi.studies.study import StudyPlan, flat, load_study
+from fedteddi.studies.study import Factor, Level, StudyPlan, flat, load_study
 from fedteddi.studies.summaries import Summaries, Summarised
 from fedteddi.studies.summary_files import write_summaries
 
 Cli = Callable[..., Done]
-WHOLE = load_study("sensitivity")
+WHOLE = load_study("sensitivity-first")
 QUICK = WHOLE.quickened()
 
 # The quick study on very small images, with a model of one convolution.
@@ -105,7 +105,7 @@ def test_every_run_differs_from_the_baseline_in_its_factor_and_none_is_run_twice
         )
         for name, settings in each.items()
     }
-    base = load_study("cifar10").settings.changed(radio__deadline_s=1.2)
+    base = load_study("cifar10-first").settings.changed(radio__deadline_s=1.2)
     for name, settings in each.items():
         key, rule = name.split("/")[0], settings.scheduler
         changes = next((flat(lv.changes) for factor, lv in WHOLE.varied() if factor.key(lv) == key), {})
@@ -161,29 +161,28 @@ def test_parts_of_the_grid() -> None:
 
 def test_unknown_names_are_refused_with_the_nearest(cli: Cli) -> None:
     for words, sentence in (
-        (["cifr10"], "no sensitivity study is called 'cifr10' (did you mean 'cifar10'?)"),
-        (["cifar10", "--factor", "taus"], "no factor is called 'taus' (did you mean 'tau'?)"),
+        (["--factor", "taus"], "no factor is called 'taus' (did you mean 'tau'?)"),
         (
-            ["cifar10", "--factor", "search", "--level", "exat"],
+            ["--factor", "search", "--level", "exat"],
             "no level of search is called 'exat' (did you mean 'exact'?): known are greedy, refined, exact",
         ),
-        (["cifar10", "--level", "5"], "--level 5: name the one factor it is a level of with --factor"),
+        (["--level", "5"], "--level 5: name the one factor it is a level of with --factor"),
         (
-            ["cifar10", "--skip", "search-exat"],
+            ["--skip", "search-exat"],
             "no level is called 'search-exat' (did you mean 'search-exact'?)",
         ),
-        (["cifar10", "--scheduler", "fedcdg"], "no rule is called 'fedcdg' (did you mean 'fedcgd'?)"),
+        (["--scheduler", "fedcdg"], "no rule is called 'fedcdg' (did you mean 'fedcgd'?)"),
         (
-            ["cifar10", "--factor", "lambda0", "--level", "4", "--scheduler", "random"],
+            ["--factor", "lambda0", "--level", "4", "--scheduler", "random"],
             "random need no runs there, the baseline's stand for them",
         ),
-        (["cifar10", "--set", "training.local_steps=3"], "training.local_steps is the factor tau here"),
-        (["cifar10", "--set", "scheduler_options.search=exact"], "search is the factor search here"),
-        (["cifar10", "--summarise", "a", "--from-summaries", "b"], "give one"),
-        (["cifar10", "--summarise", "a"], "holds no run that has come to its end"),
-        (["cifar10", "--from-summaries", "a"], "holds no summaries"),
+        (["--set", "training.local_steps=3"], "training.local_steps is the factor tau here"),
+        (["--set", "scheduler_options.search=exact"], "search is the factor search here"),
+        (["--summarise", "a", "--from-summaries", "b"], "give one"),
+        (["--summarise", "a"], "holds no run that has come to its end"),
+        (["--from-summaries", "a"], "holds no summaries"),
     ):
-        done = cli("sensitivity", *words)
+        done = cli("reproduce", "sensitivity-first", *words)
         assert (done.code, sentence in done.err) == (2, True), done.err
 
 
@@ -197,34 +196,37 @@ def rounds_of(folder: str) -> dict[str, bytes]:
 
 def test_the_command_from_the_first_run_to_the_page(cli: Cli) -> None:
     """Everything once; only the model and the data are smaller than with a plain --quick."""
-    done = cli("sensitivity", "cifar10", "--quick", "--svg", *SET)
+    done = cli("reproduce", "sensitivity-first", "--quick", "--svg", *SET)
     assert done.code == 0, done.err
     assert "all rounds are done" in done.out
     assert "more scheduled clients with new classes than random" in done.out
-    whole = Path("runs/sensitivity-quick")
+    whole = Path("runs/sensitivity-first-quick")
     assert len(rounds_of(str(whole))) == len(grid_settings(QUICK)) == 47
-    page = (whole / "report" / "sensitivity.md").read_text()
+    page = (whole / "report" / "sensitivity-first.md").read_text()
     assert page.startswith(
         "# How much the paper's claims depend on what it leaves open, around our first reading\n\n**Quick: a shortened"
     )
     assert "47 finished runs of fedteddi, fedcgd, fed-cbs, random at a deadline of 1.2 s" in page
     assert "- Set here: `training.batch_size`: 4 instead of 32." in page
-    assert (whole / "report" / "sensitivity" / "overview.png").stat().st_size > 1000
-    assert "![overview](sensitivity/overview.png)" in page
+    assert (whole / "report" / "sensitivity-first" / "overview.png").stat().st_size > 1000
+    assert "![overview](sensitivity-first/overview.png)" in page
     assert all(f"## {factor.title} ({factor.symbol})" in page for factor in QUICK.factors)
     assert "not run" not in page.partition("## Local steps")[2]
-    assert "<!-- Quick: a shortened study" in (whole / "report/sensitivity/overview.svg").read_text()
+    assert "<!-- Quick: a shortened study" in (whole / "report/sensitivity-first/overview.svg").read_text()
 
     # Summaries give the same page, whichever parts they came from.
-    done = cli("sensitivity", "cifar10", "--quick", "--summarise", "kept/sensitivity")
+    done = cli("reproduce", "sensitivity-first", "--quick", "--summarise", "kept/sensitivity-first")
     assert done.code == 0, done.err
-    assert (Path("kept") / "sensitivity.md").exists()
-    again = page_of_summaries(QUICK, Path("kept/sensitivity"), Path("again"))
-    assert again.files[0].read_bytes() == Path("kept/sensitivity.md").read_bytes()
-    assert "give --quick" in cli("sensitivity", "cifar10", "--from-summaries", "kept/sensitivity").err
-    assert cli("reproduce", "cifar10", "--from-summaries", "kept/sensitivity").code == 2
+    assert (Path("kept") / "sensitivity-first.md").exists()
+    again = page_of_summaries(QUICK, Path("kept/sensitivity-first"), Path("again"))
+    assert again.files[0].read_bytes() == Path("kept/sensitivity-first.md").read_bytes()
+    assert (
+        "give --quick"
+        in cli("reproduce", "sensitivity-first", "--from-summaries", "kept/sensitivity-first").err
+    )
+    assert cli("reproduce", "cifar10-first", "--from-summaries", "kept/sensitivity-first").code == 2
     read, _ = read_runs(QUICK, whole)
-    kept = read_kept(QUICK, Path("kept/sensitivity"))
+    kept = read_kept(QUICK, Path("kept/sensitivity-first"))
     assert {one.level for one in read.runs} == set(QUICK.level_names)
     assert [one.key for one in read.runs] == [one.key for one in kept.runs]
     assert [one.run.settings for one in read.runs] == [one.run.settings for one in kept.runs]
@@ -240,11 +242,11 @@ PART: dict[str, Any] = {"schedulers": ["fedteddi", "random"], "seeds": [0], "cha
 
 
 def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
-    words = ("sensitivity", "cifar10", "--quick", "--factor", "rounds", "--factor", "shadowing")
+    words = ("reproduce", "sensitivity-first", "--quick", "--factor", "rounds", "--factor", "shadowing")
     words = (*words, "--scheduler", "fedteddi", "--scheduler", "random", *SET)
     stopped = cli(*words, "--time-limit", 0)
     assert (stopped.code, "stopped in time" in stopped.out) == (0, True)
-    whole = "runs/sensitivity-quick"
+    whole = "runs/sensitivity-first-quick"
     assert not Path(whole, "report").exists()
     assert cli(*words).code == 2  # something is there already
     assert "all rounds are done" in cli(*words, "--resume").out
@@ -283,7 +285,7 @@ def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
     title = "fedteddi at 1.2 s, seed 0, at search = exact"
     assert f"- **Failed,** and left out of all tables: {title}: it diverged." in page
     assert "| exact | fedteddi | not run | – |" in page
-    again = cli("sensitivity", "cifar10", "--quick", "--from-summaries", "kept")
+    again = cli("reproduce", "sensitivity-first", "--quick", "--from-summaries", "kept")
     assert "seed 0, at search = exact failed, and is left out: it diverged" in " ".join(again.err.split())
 
     # Not if it belongs to another study; and of nothing else there is no page.
@@ -298,7 +300,7 @@ def test_parts_and_interruptions_give_the_same_rounds(cli: Cli) -> None:
 
 def keep(one: Summarised, folder: str) -> None:
     """Put a run in the place of what its level's file holds."""
-    write_summaries(Summaries(QUICK.kept_as, (one,), by_level=True), Path(folder))
+    write_summaries(Summaries(QUICK.name, (one,), by_level=True), Path(folder))
 
 
 def test_rules_that_do_not_look_at_k_begin_alike() -> None:
@@ -326,9 +328,61 @@ def test_runs_that_cannot_share_a_device_are_refused() -> None:
         play({})
 
 
+def test_levels_that_cannot_share_a_device_are_played_in_turn() -> None:
+    """The model is a factor of the new study: a level with another batch size needs another turn, too."""
+    plan = QUICK.model_copy(
+        update={
+            "factors": [
+                Factor(
+                    name="batch",
+                    symbol="b",
+                    title="Batch",
+                    levels=[
+                        Level(label="4"),
+                        Level(label="2", changes={"training": {"batch_size": 2}}, only=["random"]),
+                    ],
+                )
+            ]
+        }
+    )
+    part: dict[str, Any] = {"schedulers": ["random"], "changes": [c for c in SMALL if "batch" not in c]}
+    part["changes"] += ["rounds=[0, 1]"]
+    stopped = reproduce(plan, out=Path("runs"), time_limit_s=0, **part)
+    assert not any(run.finished for run in stopped.values())
+    done = reproduce(plan, out=Path("runs"), resume=True, **part)
+    batches = {name: run.settings.training.batch_size for name, run in done.items() if run.finished}
+    assert batches == {"baseline/random-d1.2-s0": 16, "batch-2/random-d1.2-s0": 2}
+    assert set(read_runs(plan, Path("runs"))[0].study.schedulers) == {"random"}
+
+
+def test_the_new_grid_holds_every_open_point() -> None:
+    """Issue: one point of the reading at a time, and what else the paper leaves open; each rule that it concerns."""
+    plan = load_study("sensitivity")
+    assert {factor.name for factor in plan.factors} == {
+        *("sigma", "drift-share", "admission", "padding", "pretraining", "tau", "lambda0", "class-norm"),
+        *("class-norm-every", "class-gradients", "target", "search", "mixes", "shadowing", "augment", "head"),
+    }
+    each = grid_settings(plan)
+    assert {settings.rounds[1] for settings in each.values()} == {600}
+    options = {name.split("/")[0]: settings.scheduler_options for name, settings in each.items()}
+    assert options["sigma-std"] == {"sigma": "std"}
+    assert each["admission-skip/random-d1.2-s0"].scheduler_options == {"on_no_fit": "skip"}
+    assert each["baseline/fedteddi-sigma-literal-d1.2-s0"].scheduler_options == {"sigma": "literal"}
+    assert each["padding-paper-cnn-same/fed-cbs-d1.2-s1"].training.model == "paper-cnn-same"
+
+
 def test_failed_runs_are_named_and_left_out(cli: Cli) -> None:
     """A learning rate that diverges at once fails every run, with its level's name."""
-    words = ("sensitivity", "cifar10", "--quick", "--factor", "baseline", "--scheduler", "random", *SET)
+    words = (
+        "reproduce",
+        "sensitivity-first",
+        "--quick",
+        "--factor",
+        "baseline",
+        "--scheduler",
+        "random",
+        *SET,
+    )
     done = cli(*words, "--set", "training.learning_rate=1e30")
     assert done.code == 1
     assert "baseline/random-d1.2-s0 failed, and is left out" in done.err
@@ -348,11 +402,13 @@ def test_a_page_about_unfinished_runs_names_them() -> None:
 
 
 def test_other_options_are_those_of_reproduce(cli: Cli) -> None:
-    done = cli("reproduce", "cifar10", "--factor", "tau")
-    assert (done.code, "tau: cifar10 has no factors" in done.err) == (2, True)
-    done = cli("reproduce", "sensitivity", "--deadline", 0.8)
+    done = cli("reproduce", "cifar10-first", "--factor", "tau")
+    assert (done.code, "tau: cifar10-first has no factors" in done.err) == (2, True)
+    done = cli("reproduce", "sensitivity-first", "--deadline", 0.8)
     assert (done.code, "no deadline is called '0.8': known are 1.2" in done.err) == (2, True)
-    stopped = cli("reproduce", "sensitivity", "--quick", "--factor", "baseline", "--time-limit", 0, *SET)
+    stopped = cli(
+        "reproduce", "sensitivity-first", "--quick", "--factor", "baseline", "--time-limit", 0, *SET
+    )
     assert (stopped.code, "stopped in time" in stopped.out) == (0, True)
 
 

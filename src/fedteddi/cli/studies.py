@@ -20,7 +20,7 @@ from fedteddi.cli.options import (
 )
 from fedteddi.cli.output import out, print_table, say
 from fedteddi.cli.progress import watching
-from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.errors import InputError
 
 if TYPE_CHECKING:
     from fedteddi.studies.page import Page
@@ -31,8 +31,9 @@ Folder = Path | None
 StudyName = Annotated[
     str,
     typer.Argument(
-        help="The paper's cifar10 or cifar100, or sensitivity (what their claims depend on); of fedteddi-plus"
-        " plus-cifar10, plus-cifar100, plus-fashion or plus-ablation; or a .toml file."
+        help="The paper's cifar10 or cifar100; sensitivity (what they depend on); with our first reading,"
+        " cifar10-first, cifar100-first, sensitivity-first, plus-cifar10, plus-cifar100, plus-fashion, plus-ablation;"
+        " or a .toml file."
     ),
 ]
 Rule = Annotated[Names, typer.Option(help="Only this rule, such as random (may be repeated).")]
@@ -69,8 +70,6 @@ Csv = Annotated[bool, typer.Option("--csv", help="Write all tables and outcomes 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(cls=RayCommand)(reproduce)
-    everything = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(context_settings=everything)(sensitivity)
 
 
 def reproduce(
@@ -159,23 +158,11 @@ def _play(plan: "StudyPlan", folder: Path, given: dict[str, Any], **also: bool) 
         raise typer.Exit(1)
 
 
-def sensitivity(
-    context: typer.Context, study: Annotated[str, typer.Argument(help="The study: cifar10.")]
-) -> None:
-    """Short for `fedteddi reproduce sensitivity`, whose options it takes: one factor at a time around a baseline."""
-    if study != "cifar10":
-        hint = nearest_hint(study, ["cifar10"])
-        raise InputError(f"no sensitivity study is called {shown(study)}{hint}: known is cifar10")
-    parent = context.parent
-    assert parent is not None
-    command = parent.command.get_command(parent, "reproduce")  # type: ignore[attr-defined]
-    words = ["sensitivity", *context.args]
-    raise typer.Exit(command.main(words, prog_name="fedteddi reproduce", standalone_mode=False) or 0)
-
-
 def _show(page: "Page") -> None:
     """Print the claims of a page, what a reader must know, and where it is."""
     print_table(page.claims)
+    if page.mark:
+        out.print(f"{page.mark}. It is too short for a verdict.")
     if page.warning:
         say("warning", page.warning)
     pictures = [file for file in page.files if file.suffix == ".png"]

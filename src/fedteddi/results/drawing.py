@@ -1,5 +1,6 @@
 """What all figures share: a colour and a mark for each rule, panels, a line with its spread, a legend, files."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ COLOURS = {
     "everyone": "#8C7A00",  # the palette's yellow, dark enough for a line on white
     "centralised": "#882255",
 }
-BOLD = ("fedteddi", "fedteddi-plus")
+BOLD = ("fedteddi", "fedteddi-sigma-literal", "fedteddi-plus")
+STROKES = {"search": ":", "sigma": (0, (5, 1))}  # of the same rule with another of these options
+SMOOTHED, WINDOW = 100, 9  # evaluations from which on a line is smoothed, and over how many
 MARKS = {
     "fedteddi": "o",
     "fedteddi-plus": "P",
@@ -41,7 +44,7 @@ MARKS = {
     "best-channel": "*",
 }
 PANEL_IN = (4.6, 3.4)
-NAMELESS = "_nolegend_"  # of lines that a legend leaves out
+NAMELESS, AS_IT_IS = "_thin", "_as it is"  # of lines that a legend leaves out
 
 
 def panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
@@ -57,11 +60,14 @@ def panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
 
 
 def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
-    """Draw the mean over seeds of y [seeds, points], the deviation shaded."""
+    """Draw the mean over seeds of y [seeds, points], the deviation shaded; a long line smoothed, and pale as it is."""
     mean = y.mean(axis=0)
+    smooth = len(x) > SMOOTHED
+    if smooth:
+        ax.plot(x, mean, **_stroke(ax, scheduler) | {"label": AS_IT_IS}, linewidth=0.6, alpha=0.3, zorder=1)
     (drawn,) = ax.plot(
         x,
-        mean,
+        running_mean(mean) if smooth else mean,
         **_stroke(ax, scheduler),
         linewidth=2.0 if scheduler in BOLD else 1.3,
         marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
@@ -74,6 +80,13 @@ def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
         ax.fill_between(
             x, np.maximum(mean - std, 0), mean + std, color=drawn.get_color(), alpha=0.12, linewidth=0
         )
+
+
+def running_mean(y: np.ndarray, window: int = WINDOW) -> np.ndarray:
+    """Return the mean over the points around each, fewer near an end or a gap (NaN), [points]."""
+    known, kernel = np.isfinite(y), np.ones(window)
+    total, count = (np.convolve(part, kernel, mode="same") for part in (np.where(known, y, 0.0), known))
+    return np.where(known, total / np.maximum(count, 1), np.nan)
 
 
 def thin_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
@@ -91,19 +104,25 @@ def thin_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
     )
 
 
-def has_thin_lines(figure: Figure) -> bool:
-    """Say whether one of a figure's panels has a thin line."""
-    return any(drawn.get_label() == NAMELESS for ax in figure.axes for drawn in ax.get_lines())
+def has_lines(figure: Figure, label: str) -> bool:
+    """Say whether one of a figure's panels has a line of this label."""
+    return any(drawn.get_label() == label for ax in figure.axes for drawn in ax.get_lines())
 
 
 def _stroke(ax: Axes, scheduler: str) -> dict[str, Any]:
-    """Return by what a rule's lines are known: the same rule with another search has its colour, dotted."""
-    rule, varied, _ = scheduler.partition("-search-")
+    """Return by what a rule's lines are known: with another search or σ̂ it has its colour, and another stroke."""
+    rule, option = _varied(scheduler)
     return {
         "label": scheduler,
         "color": COLOURS.get(rule) or _colour_of_another(ax, scheduler),
-        "linestyle": "--" if scheduler in REFERENCES else ":" if varied else "-",
+        "linestyle": "--" if scheduler in REFERENCES else STROKES.get(option, "-"),
     }
+
+
+def _varied(scheduler: str) -> tuple[str, str]:
+    """Return a rule without the option that makes it a variant, and that option's name."""
+    rule, option = [*re.split(rf"-({'|'.join(STROKES)})-", scheduler, maxsplit=1), ""][:2]
+    return rule, option
 
 
 def _colour_of_another(ax: Axes, scheduler: str) -> str:
@@ -113,7 +132,7 @@ def _colour_of_another(ax: Axes, scheduler: str) -> str:
         str(drawn.get_label()): str(drawn.get_color())
         for panel in (figure.axes if figure else [ax])
         for drawn in panel.get_lines()
-        if drawn.get_label() != NAMELESS and str(drawn.get_label()).partition("-search-")[0] not in COLOURS
+        if drawn.get_label() not in (NAMELESS, AS_IT_IS) and _varied(str(drawn.get_label()))[0] not in COLOURS
     }
     palette = list(COLOURS.values())[2:]
     return others.get(scheduler, palette[len(others) % len(palette)])

@@ -8,10 +8,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from fedteddi.results.drawing import finished, has_thin_lines, line, panels, thin_line, whole_numbers
+from fedteddi.results.drawing import (
+    AS_IT_IS,
+    NAMELESS,
+    WINDOW,
+    finished,
+    has_lines,
+    line,
+    panels,
+    thin_line,
+    whole_numbers,
+)
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import groups, rounds_to, scheduled_a_round
 
+SMOOTHED = f"means over {WINDOW} evaluations; pale: as evaluated"
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
 THIN_LINES = """\
 thin, with hollow marks: only some seeds have to learn this level and do; where it is already met at round 0
@@ -27,7 +38,7 @@ def accuracy_over_rounds(study: Study, frame: int) -> Figure:
         ax.set_xlabel(f"round of frame {frame}")
         ax.xaxis.set_major_locator(whole_numbers())
         ax.set_ylabel(f"{accuracy} test accuracy")
-    return finished(figure, axes)
+    return finished(figure, axes, note=SMOOTHED if has_lines(figure, AS_IT_IS) else None)
 
 
 def scheduled_clients(study: Study, frame: int) -> Figure:
@@ -63,7 +74,7 @@ def rounds_to_levels(study: Study, frame: int) -> Figure:
     figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         _levels(ax, study, frame, accuracy, deadline_s)
-    return finished(figure, axes, study.schedulers, THIN_LINES if has_thin_lines(figure) else None)
+    return finished(figure, axes, study.schedulers, THIN_LINES if has_lines(figure, NAMELESS) else None)
 
 
 def rounds_to_levels_by_frame(study: Study) -> Figure:
@@ -74,7 +85,7 @@ def rounds_to_levels_by_frame(study: Study) -> Figure:
         for frame, ax in zip(study.frames, row, strict=True):
             _levels(ax, study, frame, accuracy, deadline_s)
             ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
-    return finished(figure, axes, study.schedulers, THIN_LINES if has_thin_lines(figure) else None)
+    return finished(figure, axes, study.schedulers, THIN_LINES if has_lines(figure, NAMELESS) else None)
 
 
 def accuracy_over_frames(study: Study) -> Figure:
@@ -95,7 +106,7 @@ def accuracy_over_frames(study: Study) -> Figure:
             middle = starts[frame] + study.runs[0].settings.rounds[frame] / 2
             ax.text(middle, 0.02, f"frame {frame}", transform=ax.get_xaxis_transform(), ha="center")
         ax.set_ylabel(f"{accuracy} test accuracy")
-    return finished(figure, axes)
+    return finished(figure, axes, note=SMOOTHED if has_lines(figure, AS_IT_IS) else None)
 
 
 def run_curve(run: RunRecord) -> Figure:

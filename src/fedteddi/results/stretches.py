@@ -1,5 +1,6 @@
 """A run from evaluation to evaluation: what tables and figures need of its rounds, and all that a summary keeps."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,16 @@ class Stretch:
     class_accuracy: Sequence[float | None] | None = None
     balanced: float | None = None  # None: the run ended, or stands, before the next evaluation
     global_: float | None = None
+
+    @property
+    def bits_without_class_gradients(self) -> float:
+        """What clients sent beside class gradients; NaN where these were not counted."""
+        return math.nan if self.class_gradient_bits is None else self.uplink_bits - self.class_gradient_bits
+
+    @property
+    def j_without_class_gradients(self) -> float:
+        """The energy of all else; NaN where class gradients were not counted."""
+        return math.nan if self.class_gradient_j is None else self.energy_j - self.class_gradient_j
 
     @property
     def is_evaluated(self) -> bool:

@@ -11,7 +11,14 @@ from scipy import stats
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 
 Targets = dict[Accuracy, list[float]]  # accuracies to be reached
-COSTS = {"seconds": "round_s", "uplink Gbit": "uplink_bits", "energy J": "energy_j"}
+# What is shown of a stretch's costs, and in which unit; "without L̂": without the class gradients it is made of.
+COSTS = {
+    "seconds": ("round_s", 1.0),
+    "uplink Gbit": ("uplink_bits", 1e9),
+    "Gbit without L̂": ("bits_without_class_gradients", 1e9),
+    "energy J": ("energy_j", 1.0),
+    "J without L̂": ("j_without_class_gradients", 1.0),
+}
 
 
 @dataclass(frozen=True)
@@ -74,12 +81,13 @@ def summary(study: Study, frame: int) -> pd.DataFrame:
         one_place = scheduler == "centralised"  # there are no clients to count
         row["clients a round"] = "–" if one_place else f"{clients:.1f}"
         row["with new classes"] = "–" if one_place else f"{new:.1f}"
-        for name, column in COSTS.items():
-            scale = 1e9 if "Gbit" in name else 1.0
-            spent = _mean(sum(getattr(r, column) for r in own) / scale for own in played)
-            row[name] = "–" if scheduler in REFERENCES else f"{spent:.4g}"  # no limits, no meaningful cost
+        for name, (column, unit) in COSTS.items():
+            spent = _mean(sum(getattr(r, column) for r in own) / unit for own in played)
+            row[name] = (
+                "–" if scheduler in REFERENCES else _shown_cost(spent)
+            )  # no limits, no meaningful cost
         rows.append(row)
-    return pd.DataFrame(rows)
+    return _known_costs(pd.DataFrame(rows))
 
 
 def scheduled_a_round(runs: Iterable[RunRecord], frame: int) -> tuple[float, float]:
@@ -103,6 +111,17 @@ def rounds_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def telling(study: Study, frame: int, targets: Targets) -> Targets:
+    """Return the targets that some run reaches and not all have met at round 0: the others tell nothing."""
+    runs = [run for _, _, own in groups(study) for run in own]
+
+    def tells(target: float, accuracy: Accuracy) -> bool:
+        found = {run.rounds_to(frame, target, accuracy) for run in runs}
+        return found != {0} and found != {None}
+
+    return {kind: [target for target in own if tells(target, kind)] for kind, own in targets.items()}
+
+
 def costs_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
     """Return what was spent until each target was reached: seconds, uplink, energy; censored like the rounds."""
     rows = []
@@ -114,13 +133,12 @@ def costs_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
                 found = rounds_to(runs, frame, target, accuracy)
                 row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
                 row |= {"accuracy": accuracy, "target": percent(target), "rounds": str(found)}
-                for name, column in COSTS.items():
-                    scale = 1e9 if "Gbit" in name else 1.0
+                for name, (column, unit) in COSTS.items():
                     until = zip(runs, found.censored, strict=True)
-                    spent = _mean(run.spent_until(frame, int(k), column) / scale for run, k in until)
-                    row[name] = f"{'>' if found.reached < len(runs) else ''}{spent:.4g}"
+                    spent = _mean(run.spent_until(frame, int(k), column) / unit for run, k in until)
+                    row[name] = f"{'>' if found.reached < len(runs) else ''}{_shown_cost(spent)}"
                 rows.append(row)
-    return pd.DataFrame(rows)
+    return _known_costs(pd.DataFrame(rows))
 
 
 def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.DataFrame:
@@ -260,6 +278,16 @@ def spread(values: list[float], digits: int = 3) -> str:
         return "–"
     deviation = f" ± {array.std(ddof=1):.{digits}f}" if len(array) > 1 else ""
     return f"{array.mean():.{digits}f}{deviation}"
+
+
+def _shown_cost(spent: float) -> str:
+    return "–" if math.isnan(spent) else f"{spent:.4g}"
+
+
+def _known_costs(table: pd.DataFrame) -> pd.DataFrame:
+    """Leave columns out of what no run counted."""
+    unknown = [name for name in COSTS if name in table and table[name].str.endswith("–").all()]
+    return table.drop(columns=unknown)
 
 
 def _mean(values: Iterable[float]) -> float:

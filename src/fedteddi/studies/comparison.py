@@ -4,6 +4,7 @@
 zero lies inside, with fewer than two seeds, or where runs that never reach the target leave the sign open.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -55,6 +56,22 @@ class Comparison:
             return "not reached"
         ahead, behind = (self.differences > 0).all(), (self.differences < 0).all()
         return "ahead" if ahead else "behind" if behind else "mixed"
+
+    @property
+    def signs(self) -> str:
+        """On how many seeds ours is ahead and behind, and p of an exact sign test, which needs no misses to be known.
+
+        Ties, and seeds on which neither gets there, say nothing.
+        """
+        ahead, behind = int((self.differences > 0).sum()), int((self.differences < 0).sum())
+        return f"ahead {ahead}, behind {behind}, p = {sign_test(ahead, behind):.2g}" if ahead + behind else ""
+
+
+def sign_test(ahead: int, behind: int) -> float:
+    """Return the chance that a fair coin falls at least as unevenly: two-sided, exact."""
+    tosses, fewer = ahead + behind, min(ahead, behind)
+    tail = sum(math.comb(tosses, heads) for heads in range(fewer + 1)) / 2**tosses
+    return float(min(1.0, 2 * tail))
 
 
 def compared(ours: np.ndarray, theirs: np.ndarray, digits: int = 3, smaller: bool = False) -> Comparison:

@@ -39,6 +39,11 @@ class Result:
     deadlines_s: tuple[float, ...]
 
     @property
+    def ours(self) -> str:
+        """The rule that the claim is about."""
+        return self.schedulers[0]
+
+    @property
     def verdict(self) -> Verdict:
         """Holds if every finding does; does not if one does not."""
         return together(finding.verdict for finding in self.findings)
@@ -78,8 +83,9 @@ def faster(
     slower = facts[gain].lstrip("≥≤ ").startswith("-")  # "-31% fewer" would take a second reading
     if facts[gain] != "–" and not slower:
         short = f"{where}: {facts[gain]} {gain}"
-    full += "".join(f", {facts[way]} {way}" for way in ("faster", "fewer rounds") if facts[way] != "–")
+    full += "".join(f", {facts[way]} {way}" for way in ("fewer rounds", "faster") if facts[way] != "–")
     full += f", difference {facts['difference']}" if facts["difference"] != "–" else ""
+    full += f" (seeds: {numbers.signs})" if numbers.signs and len(seeds) > 1 else ""
     return decided(numbers, short, full)
 
 

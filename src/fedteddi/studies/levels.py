@@ -28,7 +28,7 @@ def findings(plan: StudyPlan, by_level: Mapping[str, Outcomes]) -> Found:
     """Hold every claim against every level."""
     found: dict[str, dict[str, Finding]] = {key: {} for key in by_level}
     for key, own in by_level.items():
-        for row in (row for claim in plan.claims for row in claim.evaluate(own)):
+        for row in plan.results(own):
             first = row.findings[0]
             found[key][row.title] = (
                 replace(first, verdict="inconclusive") if first.mark == "not run" else first
@@ -110,7 +110,7 @@ def answer(plan: StudyPlan, found: Found) -> str:
         if {one.mark, found[BASELINE][title].mark} == {"ahead", "behind"}
     ]
     return (
-        f"Over the {len(run)} of {len(found)} settings that were run, {plan.ours} is ahead on every seed everywhere in"
-        f" {always('ahead')}, and behind on every seed everywhere in {always('behind')}."
+        f"Over the {len(run)} of {len(found)} settings that were run, {plan.leading} is ahead on every seed everywhere"
+        f" in {always('ahead')}, and behind on every seed everywhere in {always('behind')}."
         f" Levels that reverse a claim, from ahead to behind or back: {', '.join(turned) or 'none'}."
     )

@@ -1,5 +1,6 @@
 """What the runs of a study came to: one row per run, frame and metric, and the comparisons made of them."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ ROUNDS = "rounds to"
 FINAL, MEAN = "final accuracy", "mean accuracy over the frame"
 DROP, START = "late drop", "accuracy at round 0"
 NEW, OLD = "scheduled clients with new classes", "scheduled clients with only old classes"
+EARLY = "early accuracy on new classes"
 NONE = "–"  # the accuracy of a metric that has none
 
 
@@ -39,6 +41,16 @@ def late_drop(run: RunRecord, frame: int, accuracy: Accuracy) -> float:
     """
     found = [record.accuracy(accuracy) for record in run.evaluated(frame) if record.round]
     return float(max(found) - found[-1])
+
+
+def early_on_new(run: RunRecord, frame: int) -> float:
+    """Return the mean accuracy on the frame's new classes over the evaluations of the first quarter of its rounds.
+
+    The model that entered the frame does not count. NaN where nothing is new, or that early nothing was evaluated.
+    """
+    quarter, curve = run.settings.rounds[frame] / 4, run.curve()
+    own = curve[(curve["frame"] == frame) & (curve["round"] > 0) & (curve["round"] <= quarter)]
+    return float(own["new"].mean())
 
 
 METRICS: dict[str, Callable[[RunRecord, int, Accuracy], float]] = {
@@ -65,6 +77,12 @@ class Outcomes:
         for rule, time, seed, *what, value in rows:
             self._found.setdefault((rule, time, *what), {})[seed] = value
 
+    def about(self, ours: str, others: Iterable[str]) -> "Outcomes":
+        """Return the same outcomes, of another rule compared with others."""
+        found = copy.copy(self)
+        found.ours, found.others = ours, tuple(others)
+        return found
+
     def _rows(self, run: RunRecord) -> Iterator[tuple[Any, ...]]:
         about = (run.scheduler, run.settings.radio.deadline_s, run.settings.seed)
         for frame in self.study.frames:
@@ -77,6 +95,7 @@ class Outcomes:
             clients, new = scheduled_a_round([run], frame)
             yield (*about, frame, NEW, NONE, None, new)
             yield (*about, frame, OLD, NONE, None, clients - new)
+            yield (*about, frame, EARLY, NONE, None, early_on_new(run, frame))
 
     def values(
         self, metric: str, rule: str, place: Place, accuracy: str = NONE, target: float | None = None

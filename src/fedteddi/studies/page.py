@@ -10,11 +10,14 @@ from typing import Any
 
 import jinja2
 import pandas as pd
+from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
 from fedteddi.results import tables
 from fedteddi.results.drawing import save
 from fedteddi.results.report import make_figures
+from fedteddi.results.runs import REFERENCES, Study
+from fedteddi.schedulers.registry import named_rule
 from fedteddi.studies import caveats, figures, levels
 from fedteddi.studies.cells import cells, cells_table, standing_table
 from fedteddi.studies.comparison import VERDICTS
@@ -25,7 +28,6 @@ from fedteddi.studies.study import StudyPlan
 from fedteddi.studies.summaries import Summaries
 
 DPI, PALETTE = 100, 128  # of committed pictures: small files, and still readable
-PAPERS = "fedteddi"  # the rule that the paper is about; others are compared cell by cell
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Page:
     claims: pd.DataFrame
     warning: str
     failed: dict[str, str]  # runs that diverged, and why
+    mark: str  # what it was shortened to, if it was
 
 
 def page_of_runs(plan: StudyPlan, runs: Path, **also: bool) -> tuple[Page, list[str]]:
@@ -100,8 +103,13 @@ def write_page(
         raise InputError(
             f"{into / name} cannot be written ({error.strerror}): choose another folder"
         ) from None
-    claims = parts["counts"] if plan.factors else parts["claims"][["claim", "accuracy", "paper", "verdict"]]
-    return Page(written, claims, caveats.starts(plan, summaries), failed)
+    claims = parts["counts"] if plan.factors else _claims_shown(parts["claims"])
+    return Page(written, claims, caveats.starts(plan, summaries), failed, view["mark"])
+
+
+def _claims_shown(claims: pd.DataFrame) -> pd.DataFrame:
+    several = ["about"] if claims["about"].nunique() > 1 else []
+    return claims[[*several, "claim", "accuracy", "paper", "verdict"]]
 
 
 def _rendered(view: dict[str, Any]) -> str:
@@ -117,25 +125,47 @@ Made = tuple[dict[str, pd.DataFrame], dict[str, Any]]  # tables, and what else t
 
 
 def _without_factors(plan: StudyPlan, summaries: Summaries) -> Made:
-    study, targets = study_at(plan, summaries), plan.targets
+    study = study_at(plan, summaries)
     found = plan.outcomes(study)
-    results = [row for claim in plan.claims for row in claim.evaluate(found)]
+    results = plan.results(found)
     parts = {"claims": claims_table(plan, results)}
-    if plan.ours != PAPERS:
-        parts["cells"] = cells_table(cells(found, found.rules, study.deadlines_s))
-        parts["standing"] = standing_table(found)
+    if plan.cell_rule is not None:
+        cell_by_cell = found.about(plan.cell_rule, found.others)
+        parts["cells"] = cells_table(cells(cell_by_cell, found.rules, study.deadlines_s))
+        parts["standing"] = standing_table(cell_by_cell)
     for frame in study.frames:
+        targets = tables.telling(study, frame, plan.targets)
         parts[f"accuracy-frame{frame}"] = tables.summary(study, frame)
         parts[f"rounds-frame{frame}"] = tables.rounds_table(study, frame, targets)
         parts[f"old-and-new-frame{frame}"] = tables.continual_table(study, frame)
         parts[f"costs-frame{frame}"] = tables.costs_table(study, frame, targets)
-        parts[f"against-each-baseline-frame{frame}"] = tables.savings_table(study, frame, targets, plan.ours)
+        parts[f"against-each-baseline-frame{frame}"] = tables.savings_table(
+            study, frame, targets, plan.leading
+        )
     parts = {title: table for title, table in parts.items() if len(table)} | {"outcomes": found.table}
-    # Figures 6 and 7 show the same as 3 and 5, frame by frame.
-    left_out = ("figure3", "figure5") if len(study.frames) > 1 else ("none",)
-    pictures = {title: one for title, one in make_figures(study).items() if not title.startswith(left_out)}
+    pictures = _pictures(plan, study)
     main = next(title for title in pictures if "accuracy" in title)
-    return parts, {"answer": answer(results), "pictures": pictures, "main": main, "frames": study.frames}
+    view = {"answer": answers(results), "pictures": pictures, "main": main, "frames": study.frames}
+    return parts, view | {"titles": _titles(plan)}
+
+
+def _titles(plan: StudyPlan) -> dict[str, str]:
+    """Return the headings of the claims by the rule they are about: none where that is one rule."""
+    titles = {reading.ours: f"{reading.ours}: {reading.title}" for reading in plan.readings}
+    return titles | {claim.ours: claim.ours for claim in plan.claims if claim.ours}
+
+
+def _pictures(plan: StudyPlan, study: Study) -> dict[str, Figure]:
+    """Return the figures of all rules, or of those that are drawn together; 6 and 7 show what 3 and 5 do, by frame."""
+    left_out = ("figure3", "figure5") if len(study.frames) > 1 else ("none",)
+    drawn = {}
+    for name, rules in (plan.figures or {"": study.schedulers}).items():
+        names = [rule if rule in REFERENCES else named_rule(rule).name for rule in rules]
+        own = Study(tuple(run for rule in names for run in study.of(rule)))
+        for title, figure in make_figures(own).items() if own.runs else ():
+            if not title.startswith(left_out):
+                drawn[f"{title}-{name}" if name else title] = figure
+    return drawn
 
 
 def _with_factors(plan: StudyPlan, summaries: Summaries) -> Made:
@@ -156,7 +186,13 @@ def claims_table(plan: StudyPlan, results: list[Result]) -> pd.DataFrame:
     rows = []
     for one in results:
         ours = "; ".join(finding.full for finding in one.findings)
-        row = {"claim": one.claim, "accuracy": one.accuracy, "paper": one.paper, "ours": ours}
+        row = {
+            "about": one.ours,
+            "claim": one.claim,
+            "accuracy": one.accuracy,
+            "paper": one.paper,
+            "ours": ours,
+        }
         rows.append(row | {"verdict": one.verdict, "command": command(plan, one)})
     return pd.DataFrame(rows)
 
@@ -172,6 +208,14 @@ def command(plan: StudyPlan, result: Result | None = None) -> str:
     return " ".join(words)
 
 
+def answers(results: list[Result]) -> str:
+    """Say how many claims hold, rule by rule where they are about several."""
+    rules = list(dict.fromkeys(one.ours for one in results))
+    if len(rules) == 1:
+        return answer(results)
+    return "\n".join(f"- `{rule}`: {answer([one for one in results if one.ours == rule])}" for rule in rules)
+
+
 def answer(results: list[Result]) -> str:
     """Say in two sentences how many claims hold, and which do not; or what was found, if nothing is decided."""
     by_verdict = {verdict: [one.title for one in results if one.verdict == verdict] for verdict in VERDICTS}
@@ -183,18 +227,27 @@ def answer(results: list[Result]) -> str:
 
 
 def at_a_glance(plan: StudyPlan, summaries: Summaries) -> str:
-    """Return a study's claims in three columns, for a README, and what a reader must know of its runs."""
+    """Return a study's claims, for a README, a column for each reading, and what a reader must know of its runs."""
     found = plan.outcomes(study_at(plan, summaries))
-    rows: dict[str, dict[str, str]] = {}
-    for one in (one for claim in plan.claims for one in claim.evaluate(found)):
-        own = rows.setdefault(one.claim, {"claim": one.claim, "paper": one.paper, "ours": ""})
-        verdict = f"**{one.verdict}**" if one.verdict == "holds" else one.verdict
-        first, *more = (finding.short for finding in one.findings)
-        what = "" if more else f" ({first.partition('; ')[0].rpartition(': ')[2]})"
-        about = "" if one.accuracy == NONE else f"{one.accuracy}: "
-        own["ours"] += ("<br>" if own["ours"] else "") + f"{about}{verdict}{what}"
-    more = caveats.lines(plan, summaries)
-    return "\n\n".join([tables.markdown(pd.DataFrame(rows.values())), *more])
+    about = [reading.ours for reading in plan.each_reading()]
+    own = {rule: rule for rule in about} if len(about) > 1 else dict.fromkeys(about, "ours")
+    readings: dict[str, dict[str, str]] = {}
+    others: dict[str, dict[str, str]] = {}
+    for one in plan.results(found):
+        table, column = (readings, own[one.ours]) if one.ours in own else (others, "ours")
+        claim = plan.without_options(one.claim) if len(about) > 1 else one.claim  # a row for all readings
+        row = table.setdefault(claim, {"claim": claim, "paper": one.paper})
+        row[column] = row.get(column, "") + ("<br>" if column in row else "") + _in_short(one)
+    parts = [tables.markdown(pd.DataFrame(rows.values()).fillna("–")) for rows in (readings, others) if rows]
+    return "\n\n".join([*parts, *caveats.lines(plan, summaries)])
+
+
+def _in_short(one: Result) -> str:
+    """Return a verdict, and what was found if that is one thing."""
+    verdict = f"**{one.verdict}**" if one.verdict == "holds" else one.verdict
+    first, *more = (finding.short for finding in one.findings)
+    what = "" if more else f" ({first.partition('; ')[0].rpartition(': ')[2]})"
+    return f"{'' if one.accuracy == NONE else f'{one.accuracy}: '}{verdict}{what}"
 
 
 def put_between_marks(text: str, name: str, content: str) -> str:

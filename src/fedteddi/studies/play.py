@@ -1,12 +1,13 @@
 """Playing a study, whole or in parts, and gathering what has been played: by level, from runs or from summaries."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedteddi.errors import InputError, nearest_hint
-from fedteddi.experiment import compare, play, run_name, shared_options, variant
+from fedteddi.experiment import compare, on_device, play, run_name, shared_options, variant
 from fedteddi.results.folder import differences, first_difference
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.schedulers.registry import named_rule
@@ -38,10 +39,10 @@ def reproduce(
     if plan.factors:
         known("deadline", map("{:g}".format, deadlines_s), map("{:g}".format, plan.deadlines_s))
         each = grid_settings(plan, factors, levels, skip, schedulers, seeds, changes)
-        return play(each, out=out, **how)
+        return _play_in_turn(each, out, **how)
     if named := [*factors, *levels, *skip]:
         raise InputError(f"{named[0]}: {plan.name} has no factors, so --factor, --level and --skip name none")
-    rules = list(schedulers) or plan.schedulers
+    rules = list(schedulers) or [*plan.schedulers, *plan.bounds]
     had = {key for own in shared_options(rules, plan.options).values() for key in own}
     study = compare(
         override(plan.settings, list(changes)),
@@ -53,6 +54,25 @@ def reproduce(
         **how,
     )
     return {run.title: run for run in study.runs}
+
+
+def _play_in_turn(
+    each: dict[str, Settings],
+    out: Path,
+    resume: bool = False,
+    time_limit_s: float | None = None,
+    **how: Any,
+) -> dict[str, RunRecord]:
+    """Play runs that cannot share a device, such as those of another model, one group after the other."""
+    began = time.monotonic()
+    groups: dict[str, dict[str, Settings]] = {}
+    for name, settings in each.items():
+        groups.setdefault(repr(on_device(settings)), {})[name] = settings
+    found: dict[str, RunRecord] = {}
+    for group in groups.values():
+        left = None if time_limit_s is None else max(0.0, time_limit_s - (time.monotonic() - began))
+        found |= play(group, out=out, resume=resume or bool(found), time_limit_s=left, **how)
+    return found
 
 
 def grid_settings(
@@ -116,7 +136,7 @@ def read_runs(plan: StudyPlan, runs: Path) -> tuple[Summaries, list[str]]:
     folders = {BASELINE: runs}
     if plan.factors:
         folders = {key: runs / key for key in plan.level_names if any((runs / key).glob("*/settings.toml"))}
-    summaries, unfinished = from_folders(plan.kept_as or plan.name, folders, bool(plan.factors))
+    summaries, unfinished = from_folders(plan.name, folders, bool(plan.factors))
     if not summaries.every:
         raise InputError(f"{runs} holds no run that has come to its end: finish one with --resume")
     return check_levels(plan, summaries), unfinished
@@ -125,7 +145,7 @@ def read_runs(plan: StudyPlan, runs: Path) -> tuple[Summaries, list[str]]:
 def read_kept(plan: StudyPlan, folder: Path) -> Summaries:
     """Read the summaries of a study."""
     summaries = read_summaries(folder, bool(plan.factors))
-    if summaries.name != (plan.kept_as or plan.name):
+    if summaries.name != plan.name:
         raise InputError(
             f"{folder} holds summaries of {summaries.name}: 'fedteddi reproduce' with that name reads them"
         )

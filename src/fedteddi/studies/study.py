@@ -4,15 +4,16 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.results.runs import ACCURACIES, Accuracy, Study
+from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, Study
 from fedteddi.schedulers.registry import named_rule
 from fedteddi.settings import Positive, Section, Settings, load_experiment
-from fedteddi.studies.claims import Claim, Faster, First, Share
+from fedteddi.studies.claims import Claim, Faster, FewestRounds, First, Share
+from fedteddi.studies.findings import Result
 from fedteddi.studies.outcomes import Outcomes
 
 BASELINE = "baseline"
@@ -46,18 +47,39 @@ class Factor(Section):
         return f"{self.symbol} = {level.label}"
 
 
+class Reading(Section):
+    """A rule that the study's claims are about, where there are several, and the baselines it is compared with."""
+
+    ours: str
+    than: Annotated[list[str], Field(min_length=1)]
+    title: str
+
+    @field_validator("ours", "than")
+    @classmethod
+    def _as_runs_are_called(cls, rules: str | list[str]) -> str | list[str]:
+        return named_rule(rules).name if isinstance(rules, str) else [named_rule(rule).name for rule in rules]
+
+
 class StudyPlan(Section):
     """Which runs a study consists of, and what is claimed about them."""
 
     name: str  # of its folders and its page
     argument: str = ""  # of the command that plays it: its name, or its file
-    kept_as: str = ""  # what its summaries call it, where not by its name
     title: str
     experiment: str
     changes: dict[str, Any] = Field(default={})  # of the experiment's settings
     options: dict[str, Any] = Field(default={})  # for every rule that has them
     ours: str = "fedteddi"  # the rule that the others are compared with
+    readings: list[Reading] = Field(
+        default=[]
+    )  # where there are several such rules; the first one's is the page's
     schedulers: Annotated[list[str], Field(min_length=2)]
+    bounds: list[Literal["everyone", "centralised"]] = Field(
+        default=[]
+    )  # played beside; no claim is about them
+    figures: dict[str, list[str]] = Field(
+        default={}
+    )  # rules to be drawn together, where not all are; by a name
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     deadlines_s: Annotated[list[Positive], Field(min_length=1)]
     targets: dict[Accuracy, list[Share]]
@@ -67,12 +89,23 @@ class StudyPlan(Section):
     notes: str = ""  # what a reader must know to understand the claims
     is_quick: bool = False
 
+    @field_validator("ours")
+    @classmethod
+    def _as_its_runs_are_called(cls, rule: str) -> str:
+        return named_rule(rule).name
+
     @model_validator(mode="after")
     def _belongs_together(self) -> "StudyPlan":
-        rules = [self.ours, *(rule for factor in self.factors for rule in factor.schedulers)]
-        for claim in self.claims:
-            rules += [claim.than] if isinstance(claim.than, str) else claim.than
-        for rule in rules:
+        rules = [self.ours] if not self.readings else []
+        rules += [rule for factor in self.factors for rule in self.concerned(factor)]
+        rules += [rule for reading in self.readings for rule in (reading.ours, *reading.than)]
+        for reading in self.each_reading():
+            for claim in self.claims:
+                rules += [claim.ours] if claim.ours else []
+                than = self._in(reading, claim).than
+                rules += [than] if isinstance(than, str) else than
+        drawn = [rule for rules in self.figures.values() for rule in rules if rule not in REFERENCES]
+        for rule in [*rules, *(named_rule(rule).name for rule in drawn)]:
             if rule not in self.rule_names:
                 hint = nearest_hint(rule, self.rule_names)
                 raise ValueError(f"{shown(rule)} is not among the study's schedulers{hint}: add it there")
@@ -106,14 +139,59 @@ class StudyPlan(Section):
         factors = [f.model_copy(update={"levels": f.quick_levels or f.levels}) for f in self.factors]
         return self.model_copy(update={"seeds": self.seeds[:1], "factors": factors, "is_quick": True})
 
+    @property
+    def leading(self) -> str:
+        """The rule that the page is about first."""
+        return self.each_reading()[0].ours
+
+    @property
+    def cell_rule(self) -> str | None:
+        """The rule that is compared with all others cell by cell: one that is said to need the fewest rounds."""
+        return next((c.ours or self.leading for c in self.claims if isinstance(c, FewestRounds)), None)
+
+    def each_reading(self) -> list[Reading]:
+        """Return the readings; without any, the study's rule against all others."""
+        return self.readings or [Reading(ours=self.ours, than=self._others(self.ours), title="")]
+
     def outcomes(self, study: Study) -> Outcomes:
         """Return what runs of this study came to."""
-        others = [rule for rule in self.rule_names if rule != self.ours]
-        return Outcomes(study, self.ours, others, self.deadlines_s, self.targets)
+        first = self.each_reading()[0]
+        return Outcomes(study, first.ours, first.than, self.deadlines_s, self.targets)
+
+    def results(self, found: Outcomes) -> list[Result]:
+        """Hold every claim against the outcomes: reading by reading, then those about a rule of their own."""
+        results: list[Result] = []
+        for reading in self.each_reading():
+            about = found.about(reading.ours, reading.than)
+            for claim in (claim for claim in self.claims if not claim.ours):
+                results += self._in(reading, claim).evaluate(about)
+        for claim in (claim for claim in self.claims if claim.ours):
+            results += claim.evaluate(found.about(claim.ours, self._others(claim.ours)))
+        return results
+
+    def without_options(self, text: str) -> str:
+        """Return a text in which every rule is called as it is without its options."""
+        found = (named_rule(rule) for rule in self.schedulers)
+        for rule in sorted((one for one in found if one.options), key=lambda one: -len(one.name)):
+            text = text.replace(rule.name, rule.scheduler)
+        return text
+
+    def _others(self, ours: str) -> list[str]:
+        return [rule for rule in self.rule_names if rule != ours]
+
+    def _in(self, reading: Reading, claim: Claim) -> Claim:
+        """Return a claim with the reading's baselines in place of the same rules with other options."""
+        if claim.ours:
+            return claim
+        schedulers = {named_rule(rule).name: named_rule(rule).scheduler for rule in self.schedulers}
+        instead = {schedulers.get(rule): rule for rule in reading.than}
+        than = [claim.than] if isinstance(claim.than, str) else claim.than
+        own = [rule if rule in reading.than else instead.get(rule, rule) for rule in than]
+        return claim.model_copy(update={"than": own[0] if isinstance(claim.than, str) else own})
 
     def concerned(self, factor: Factor) -> list[str]:
         """Return the rules that a factor concerns."""
-        return factor.schedulers or [*self.rule_names]
+        return [named_rule(rule).name for rule in factor.schedulers] or [*self.rule_names]
 
     def varied(self) -> Iterator[tuple[Factor, Level]]:
         """Yield every level but the baseline's."""
