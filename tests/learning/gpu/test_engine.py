@@ -213,6 +213,23 @@ def test_jobs_apart_do_not_depend_on_each_other_by_a_bit(device: str) -> None:
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-5, atol=1e-7)
 
 
+def test_jobs_apart_are_waited_for_when_they_are_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their buffers must not be given to others while streams of their own still write into them."""
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    engine = Stacked(model, data, "cpu")
+    waits: list[int] = []
+    monkeypatch.setattr(engine.stretches, "_wait", lambda: waits.append(len(waits)))
+
+    def interrupt(_step: int) -> None:
+        waits.append(-1)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.train_apart(jobs_of(model, 2), interrupt)
+    assert waits == [0, -1, 2]
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_every_step_is_told(device: str) -> None:
     data = tiny_data()

@@ -158,14 +158,16 @@ class Stretches:
         ]
         started = [stretch.load([job]) for stretch, job in zip(alone, jobs, strict=True)]
         self._wait()
-        for step in range(max(stretch.steps for stretch in alone)):
-            for stretch, stream in zip(alone, streams, strict=True):
-                if step < stretch.steps:
-                    with torch.cuda.stream(stream):
-                        stretch.advance(self.capturing)
-            if on_step is not None:
-                on_step(step + 1)
-        self._wait()
+        try:
+            for step in range(max(stretch.steps for stretch in alone)):
+                for stretch, stream in zip(alone, streams, strict=True):
+                    if step < stretch.steps:
+                        with torch.cuda.stream(stream):
+                            stretch.advance(self.capturing)
+                if on_step is not None:
+                    on_step(step + 1)
+        finally:
+            self._wait()  # the buffers, made in another stream, are free for others now
         return [stretch.ends(first) for stretch, first in zip(alone, started, strict=True)]
 
     def _new_stream(self) -> torch.cuda.Stream | None:
