@@ -54,3 +54,37 @@ def test_a_table_is_checked_as_its_reports_are(changes: dict[str, Any], asked: f
         np.testing.assert_array_equal(getattr(found[0], part), getattr(expected[0], part))
     for part in ("gradient_variance", "loss", "compute_s"):
         assert found[0].told(part) == expected[0].told(part)
+
+
+class NotSearched(tuple[int, ...]):
+    """Clients in order; to look for one from the first on would take as long as there are clients, for each."""
+
+    __slots__ = ()
+
+    def index(self, *_: object) -> int:
+        """Refuse."""
+        raise AssertionError
+
+    def __contains__(self, _: object) -> bool:
+        raise AssertionError
+
+
+def test_the_reports_of_many_are_found_without_a_search() -> None:
+    """One client's NaN makes all reports be looked at one by one."""
+    loss = dict.fromkeys(range(2000), 1.0) | {7: math.nan}
+    counts = np.full((2000, 2), 30)
+    clients = tuple(range(2000))
+    table = ReportTable(
+        clients=NotSearched(clients), data_counts=counts, batch_counts=counts, numbers={"loss": loss}
+    )
+    request = Request(
+        kind="report", frame=0, round=1, weights=np.zeros(4), clients=clients, needs=frozenset({"loss"})
+    )
+    settings = parse_settings({"rounds": [3], "training": {"local_steps": 6, "batch_size": 10}})
+    found, rejections = received_reports(Answers(table, {}), request, 2, settings)
+    assert rejections.causes == {7: "loss=nan is not finite"}
+    assert found is not None
+    assert found.clients == tuple(n for n in clients if n != 7)
+    assert 2000 not in table
+    with pytest.raises(KeyError):
+        table[2000]
