@@ -166,14 +166,14 @@ def test_weights_are_laid_out_for_products_and_back(name: str) -> None:
     model = FlatModel(module_named(name, tiny_data()))
     programs = Stacked(model, tiny_data(), "cpu").programs
     weights = torch.stack([model.weights, torch.arange(model.size, dtype=torch.float32)])
-    params = programs.params(weights)
-    assert torch.equal(programs.flat(params), weights)
+    params = programs.layout.params(weights)
+    assert torch.equal(programs.layout.flat(params), weights)
     assert all(p.is_contiguous() for p in params)
     for p, own in zip(params, model.module.parameters(), strict=True):
         turned = own.dim() == 4 and name != "odd"
         assert torch.equal(p[0], own.permute(2, 3, 1, 0) if turned else own)
-    programs.flat(params).zero_()
-    assert torch.equal(programs.flat(params), weights)  # a copy, not a view
+    programs.layout.flat(params).zero_()
+    assert torch.equal(programs.layout.flat(params), weights)  # a copy, not a view
 
 
 @pytest.mark.parametrize("device", DEVICES)
