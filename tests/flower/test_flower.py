@@ -555,6 +555,22 @@ def test_a_device_with_data_of_its_own() -> None:
         Device(settings, 7, scenario_holding(settings))
 
 
+@pytest.mark.parametrize("augment", ["none", "flip"])
+def test_devices_with_data_of_their_own_do_as_the_scenarios_do(augment: str, tmp_path: Path) -> None:
+    """Each knows what it holds itself and nothing of the others: the same rounds, to the bit."""
+    settings = patient(rounds=[1, 2], scheduler="fedteddi", training__augment=augment)
+    plan = scenario_plan(settings)
+
+    def own(_settings: Settings, number: int) -> Holding:
+        return own_holding(number, tiny_data(), [frame.held[number] for frame in plan.frames])
+
+    scenario, alone = (MemoryGrid(settings, tmp_path / name) for name in ("scenario", "alone"))
+    alone.app = client_app(own)
+    mine, theirs = (play(grid, settings, data=tiny_data()) for grid in (alone, scenario))
+    assert all(len(record.clients) > 1 for record in mine.records if record.round)
+    assert mine.records == theirs.records
+
+
 def test_an_unreadable_refusal_is_still_a_refusal() -> None:
     assert server.refused(RecordDict({"refused": ConfigRecord()})) == "no reason that can be read"
     assert server.refused(RecordDict()) is None

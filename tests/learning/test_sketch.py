@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from fedteddi import RoundView, example_round, make_scheduler, simulate
+from fedteddi.learning import sketch as sketches
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
 from fedteddi.learning.sketch import SKETCH_SIZE, sketch
+from fedteddi.randomness import keyed_rng
 from small_world import tiny_data, tiny_settings
 
 
@@ -48,6 +50,21 @@ def test_another_seed_projects_differently() -> None:
     vector = torch.ones(5_000)
     assert not torch.equal(sketch(vector, 0), sketch(vector, 1))
     assert torch.equal(sketch(vector, 1), sketch(vector, 1))
+
+
+def test_signs_are_drawn_once_for_the_seeds_of_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of ten seeds ask in turn, each for several classes; another length has signs of its own."""
+    drawn: list[int] = []
+    monkeypatch.setattr(
+        sketches, "keyed_rng", lambda seed, cause: drawn.append(seed) or keyed_rng(seed, cause)
+    )
+    sketches._signs.cache_clear()
+    vector = torch.ones(1_000, dtype=torch.float32)
+    for _ in range(3):
+        for seed in range(10):
+            assert sketch(vector, seed).dtype == torch.float32
+    sketch(vector[:600], 0)
+    assert drawn == [*range(10), 0]
 
 
 def sketched(view: RoundView, seed: int) -> RoundView:

@@ -25,6 +25,16 @@ def test_sending_by_hand() -> None:
     assert cost.joules == pytest.approx(0.48, rel=1e-12)
 
 
+@pytest.mark.parametrize("gain", [5e-324, 1e-320, 1e-318, 1e-200, 1e-30])
+def test_a_channel_that_would_take_decades_counts_as_none(gain: float) -> None:
+    """At 1e-30, 2e11 bit take 2e11 / (0.2 W · 1e-30 / (4e-21 W/Hz) / ln 2) = 2.8e21 s; at 5e-324 they overflow."""
+    radio, settings = Radio(), RadioSettings()
+    claimed, usual = np.array([6 * 10**9] * 3), np.array([gain, gain, 1e-8])
+    alone = sending(claimed, np.array([0.0, 0.0, 1e-8]), radio, settings)
+    assert sending(claimed, usual, radio, settings) == alone
+    assert 0 < alone.joules < np.inf
+
+
 def test_who_sends_nothing_spends_nothing() -> None:
     cost = sending(np.array([0, 0]), np.array([1e-6, 0.0]), Radio(), RadioSettings())
     assert (cost.bits, cost.joules) == (0.0, 0.0)

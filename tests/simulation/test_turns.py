@@ -1,8 +1,10 @@
 """Two halves of many runs that take turns: the same results, told to the caller; the end of one is the other's."""
 
+import itertools
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from fedteddi import InputError, compare
 from fedteddi.experiment import Progress
 from fedteddi.learning.gpu.engine import Stacked
+from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.runs import Study
 from fedteddi.simulation import laboratory, turns
 from fedteddi.simulation.laboratory import Laboratory
@@ -101,6 +104,29 @@ def test_a_failure_in_one_half_ends_the_other_and_nothing_is_lost(
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("fedteddi-turns")]
     monkeypatch.setattr(Telling, "fail_in", "")
     assert rounds_of(play(out=tmp_path / "runs", resume=True)) == rounds_of(whole)
+
+
+def test_a_model_that_diverges_before_the_first_round_is_on_record(tmp_path: Path) -> None:
+    """All six are pre-trained before they are cut into halves: that they failed must be written there, too."""
+    settings = tiny_settings(training__pretrain_epochs=1, training__pretrain_learning_rate=1e38)
+    study = compare(settings, schedulers=RULES, seeds=SEEDS, data=tiny_data(), out=tmp_path / "runs")
+    assert [run.failure is not None for run in study.runs] == [True] * 6
+    assert len([*(tmp_path / "runs").glob("*/failed.json")]) == 6
+
+
+def test_halves_share_the_time_that_their_rounds_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step takes 12 s by this clock: of two runs a round counts 3 s each while two halves play, then 6 s."""
+    clock = itertools.count(0, 12)
+    monkeypatch.setattr(laboratory, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    made = Laboratory(tiny_settings(), tiny_data())
+    runs = [made.new_run(tiny_settings(scheduler=rule)) for rule in RULES]
+    took: list[float] = []
+    for run in runs:
+        monkeypatch.setattr(run, "keep", lambda _, timing: took.append(timing.get("seconds", 0.0)))
+        monkeypatch.setattr(run, "records", [RoundRecord(frame=0, round=0)])
+    for at_once in (2, 1):
+        made.advance(runs, None, at_once)
+    assert took == [3.0, 3.0, 6.0, 6.0]
 
 
 def test_an_interruption_stops_both_halves(tmp_path: Path) -> None:

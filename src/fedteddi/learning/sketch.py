@@ -17,13 +17,13 @@ def sketch(values: Tensor, seed: int) -> Tensor:
     share the signs.
     """
     length = values.shape[-1]
-    signed = values * _signs(seed, length).to(values.device, values.dtype)
+    signed = values * _signs(seed, length, values.device)
     padded = torch.nn.functional.pad(signed, (0, -length % SKETCH_SIZE))
     return padded.reshape(*padded.shape[:-1], -1, SKETCH_SIZE).sum(dim=-2)
 
 
-@lru_cache(maxsize=4)
-def _signs(seed: int, length: int) -> Tensor:
-    """Return the signs of a seed, +1 or −1, [length]."""
+@lru_cache(maxsize=16)  # more than a study has seeds: they are drawn anew for every vector else
+def _signs(seed: int, length: int, device: torch.device) -> Tensor:
+    """Return the signs of a seed, +1 or −1, [length], where they are wanted."""
     drawn = keyed_rng(seed, "sketch").integers(0, 2, size=length, dtype="int8")
-    return torch.from_numpy(drawn) * 2 - 1
+    return (torch.from_numpy(drawn) * 2 - 1).to(device)

@@ -76,8 +76,10 @@ class Timed:
             return
         torch.cuda.synchronize(self.device)  # what was asked before is there
         with torch.cuda.stream(torch.cuda.Stream(self.device)):  # type: ignore[no-untyped-call]
-            yield
-            self._finish()
+            try:
+                yield
+            finally:
+                self._finish()
 
     def _finish(self) -> None:
         """Wait until a GPU has done what this thread asked."""
@@ -88,6 +90,10 @@ class Timed:
     def _counting(self, purpose: str) -> Iterator[None]:
         with self._turn:
             start = time.perf_counter()
-            yield
-            self._finish()  # a GPU works on after the call: its time belongs to this purpose
-            self.seconds[purpose] += time.perf_counter() - start
+            try:
+                yield
+            finally:
+                # A GPU works on after the call: its time belongs to this purpose, and whoever has the next turn, even
+                # after an error, uses the same buffers.
+                self._finish()
+                self.seconds[purpose] += time.perf_counter() - start

@@ -98,25 +98,17 @@ def received_reports(
     """Return the reports that can be used, None if there is none, and why others were rejected."""
     private, training, rejections = settings.privacy.epsilon > 0, settings.training, Rejections()
     valid: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # data and batch counts, or D_n and the mix
-    if isinstance(answers.given, ReportTable) and not private:
-        table = answers.given
-        if _as_usual(table, request, classes) and not _impossible(
-            table.data_counts, table.batch_counts, training.local_steps, training.batch_size
-        ):
-            return _from_counts(table.clients, table, table.data_counts, table.batch_counts), rejections
-    told = {client: answers.given[client] for client in sorted(request.clients) if client in answers.given}
-    for client, report in told.items():
+    given = answers.given
+    if isinstance(given, ReportTable) and not private and _as_usual(given, request, classes):
+        counts = given.data_counts, given.batch_counts
+        if not _impossible(*counts, training.local_steps, training.batch_size):
+            return _from_counts(given.clients, given, *counts), rejections
+    for client in (client for client in sorted(request.clients) if client in given):
+        report = given[client]
         try:
             if not isinstance(report, Report):
                 raise Rejected(f"report is {_kind(report)}, not a report")
-            parts = (
-                _released(report, classes)
-                if private
-                else (
-                    _counts("data_counts", report.data_counts, classes),
-                    _counts("batch_counts", report.batch_counts, classes),
-                )
-            )
+            parts = (_released if private else _histograms)(report, classes)
             _check_numbers(report, request.needs_from(client))
             valid[client] = parts
         except Rejected as rejected:
@@ -133,7 +125,7 @@ def received_reports(
     if not valid or stacked is None:
         return None, rejections
     combine = _from_releases if private else _from_counts
-    return combine(tuple(valid), answers.given, *stacked), rejections
+    return combine(tuple(valid), given, *stacked), rejections
 
 
 def _as_usual(table: ReportTable, request: Request, classes: int) -> bool:
@@ -187,6 +179,11 @@ def _from_releases(
         batch_mix=mix,
         reports=reports,
     )
+
+
+def _histograms(report: Report, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    held = _counts("data_counts", report.data_counts, classes)
+    return held, _counts("batch_counts", report.batch_counts, classes)
 
 
 def _counts(name: str, values: Any, classes: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedteddi.protocol.checks import MEASURED, ReceivedReports
+from fedteddi.protocol.checks import LONGEST_S, MEASURED, ReceivedReports
 from fedteddi.protocol.messages import ALL_CLIENTS, ClassGradients
 from fedteddi.settings import RadioSettings
 from fedteddi.wireless.radio import Radio, watts_from_dbm
@@ -31,13 +31,12 @@ def sending(numbers: np.ndarray, channel_gain: np.ndarray, radio: Radio, setting
     """Return the cost of messages of so many numbers, [n], sent at once, each client on an equal share of the band.
 
     The paper gives them no band and no time: they are counted, and the round's clock does not wait for them. A client
-    that has no channel at all costs no energy.
+    without a channel, or with one that would take decades, costs no energy: a gain may be what a device claims.
     """
     bits = numbers * float(NUMBER_BITS)
     each_s = radio.message_s(bits, channel_gain, total_hz=settings.total_hz)  # [n]
-    return Cost(
-        float(bits.sum()), watts_from_dbm(settings.power_dbm) * float(each_s[np.isfinite(each_s)].sum())
-    )
+    sending_s = float(each_s[each_s <= LONGEST_S].sum())
+    return Cost(float(bits.sum()), watts_from_dbm(settings.power_dbm) * sending_s)
 
 
 def report_numbers(received: ReceivedReports, private: bool) -> np.ndarray:

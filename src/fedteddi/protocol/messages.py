@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -75,10 +76,12 @@ class ReportTable(Mapping[int, Report]):
     batch_counts: np.ndarray  # [n, C]
     numbers: Mapping[str, Mapping[int, float | None]]  # by part of the report, then by client
 
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        return {client: row for row, client in enumerate(self.clients)}
+
     def __getitem__(self, client: int) -> Report:
-        if client not in self.clients:
-            raise KeyError(client)
-        row = self.clients.index(client)
+        row = self._rows[client]
         told: dict[str, Any] = {part: own[client] for part, own in self.numbers.items() if client in own}
         return Report(data_counts=self.data_counts[row], batch_counts=self.batch_counts[row], **told)
 
@@ -87,6 +90,9 @@ class ReportTable(Mapping[int, Report]):
 
     def __len__(self) -> int:
         return len(self.clients)
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,5 +1,6 @@
 """The clients of one run: what they hold, the batches they draw, the mixes they tell, what they train."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,9 +30,9 @@ class Clients:
         """Whether a client's loss is its mean over the local steps, not that of its first batch."""
         return self.settings.estimates.power_of_choice_loss == "local-steps"
 
-    def batches(self, frame: int, round: int, client: int) -> Batches:
+    def batches(self, frame: int, round: int, client: int, beside: Sequence[int] = ()) -> Batches:
         """Return the samples of the client's τ steps, [τ, b], their views, and dropout's keys."""
-        return self.world.batches(self.plan, frame, round, client, self.settings.training)
+        return self.world.batches(self.plan, frame, round, client, self.settings.training, beside)
 
     @cached_property
     def local_training(self) -> LocalTraining | None:
@@ -56,7 +57,7 @@ class Clients:
 
     def job(self, request: Request, client: int) -> TrainJob:
         """Return the client's local training in this round."""
-        samples, views, keys = self.batches(request.frame, request.round, client)
+        samples, views, keys = self.batches(request.frame, request.round, client, request.clients)
         return TrainJob(
             weights=request.weights,
             samples=samples,
@@ -70,6 +71,7 @@ class Clients:
 
     def first_batch(self, request: Request, client: int) -> Probe:
         """Return the client's first batch as a question about the model it was sent."""
-        training = self.settings.training
-        samples, views = self.world.first_batch(self.plan, request.frame, request.round, client, training)
+        samples, views = self.world.first_batch(
+            self.plan, request.frame, request.round, client, self.settings.training, request.clients
+        )
         return Probe(request.weights, samples, views, self.outputs(request.frame))

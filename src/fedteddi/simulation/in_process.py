@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fedteddi.learning.datasets.dataset import Dataset
@@ -166,8 +167,9 @@ class InProcess:
             ):
                 norms[places[index]] = norm
         rows = self._sums(asked, [probes[i] for i in sketched], [places[i] for i in sketched])
-        for index, row in zip(sketched, rows, strict=True):
-            norms[places[index]] = math.sqrt(float((row * row).sum()))
+        squares = [(row * row).sum() for row in rows]
+        for index, square in zip(sketched, torch.stack(squares).tolist() if squares else (), strict=True):
+            norms[places[index]] = math.sqrt(square)
         return norms
 
     def _sums(self, asked: Asked, probes: list[Probe], places: list[tuple[int, int]]) -> Iterator[Tensor]:

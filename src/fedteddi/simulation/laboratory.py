@@ -73,11 +73,11 @@ class Laboratory:
         )
         return torch.cat([p.detach().reshape(-1) for p in made.parameters()])
 
-    def advance(self, runs: list[Run], tell: OnPretraining | None = None) -> None:
+    def advance(self, runs: list[Run], tell: OnPretraining | None = None, at_once: int = 1) -> None:
         """Take every run one step further: into its next frame, or through its next round.
 
         A run that diverges is marked as failed, and the others go on; nobody can advance it any more. `tell` hears how
-        far pre-training is.
+        far pre-training is. Lists of runs that are advanced `at_once` share the time that their rounds take.
         """
         for run in runs:
             run.check_not_failed()
@@ -86,7 +86,7 @@ class Laboratory:
         # What the server computes must not depend on the number of threads, either.
         with one_thread(self.engine.name == "cpu"):
             self._enter(entering, tell)
-            self._play([run for run in runs if run not in entering and not run.over], started)
+            self._play([run for run in runs if run not in entering and not run.over], started, at_once)
             for run in runs:
                 frames.leave_if_done(run, self.runtime)
 
@@ -98,7 +98,7 @@ class Laboratory:
             with run.failing():
                 run.keep(record, {"frame": record.frame, "round": 0})
 
-    def _play(self, runs: list[Run], started: float) -> None:
+    def _play(self, runs: list[Run], started: float, at_once: int) -> None:
         """Play and evaluate a round of every run; those that diverge fail here."""
         played = []
         for run, outcome in zip(runs, play_rounds(runs, self.runtime, self.model), strict=True):
@@ -108,7 +108,7 @@ class Laboratory:
                 new = run.plan.new_classes(outcome.frame)
                 played.append((run, RoundRecord.of(outcome, new, run.settings.radio, self.model.bits)))
         evaluated = evaluator.evaluate(self.engine, played)
-        seconds = (time.perf_counter() - started) / max(1, len(runs))
+        seconds = (time.perf_counter() - started) / max(1, len(runs)) / at_once
         for run, record in evaluated:
             with run.failing():
                 run.keep(record, {"frame": record.frame, "round": record.round, "seconds": seconds})

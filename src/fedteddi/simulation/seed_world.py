@@ -53,15 +53,25 @@ class SeedWorld:
             self._environments[key] = made
         return self._environments[key]
 
-    def batches(self, plan: Plan, frame: int, round: int, client: int, training: TrainingSettings) -> Batches:
-        """Draw a client's τ batches, each without replacement."""
+    def batches(
+        self,
+        plan: Plan,
+        frame: int,
+        round: int,
+        client: int,
+        training: TrainingSettings,
+        beside: Sequence[int] = (),
+    ) -> Batches:
+        """Draw a client's τ batches, each without replacement; with few `beside` it, theirs are begun in the same go.
+
+        Nobody else's: the plan of a device says nothing of what other clients hold.
+        """
         drawn = self._drawn(plan, frame, round, training)
         found = drawn.batches.get(client)
         if found is None:
-            if client not in drawn.begun:  # everyone's are counted in the same round: few are drawn together
-                few = plan.num_clients <= COUNTED_AT_ONCE
-                clients = range(plan.num_clients) if few else [client]
-                self._begin(drawn, plan, frame, round, clients, training)
+            if client not in drawn.begun:
+                some = {client, *beside} if len(beside) <= COUNTED_AT_ONCE else {client}
+                self._begin(drawn, plan, frame, round, sorted(some), training)
             rng, samples, dropout = drawn.begun.pop(client)
             views = draw_views(rng, samples.shape, training.augment)
             keys = draw_keys(seeded_rng(dropout), training.local_steps)
@@ -69,11 +79,17 @@ class SeedWorld:
         return found
 
     def first_batch(
-        self, plan: Plan, frame: int, round: int, client: int, training: TrainingSettings
+        self,
+        plan: Plan,
+        frame: int,
+        round: int,
+        client: int,
+        training: TrainingSettings,
+        beside: Sequence[int] = (),
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the samples and views of a client's first step, [b]; without views, no others are drawn."""
         if training.augment != "none":
-            samples, views, _ = self.batches(plan, frame, round, client, training)
+            samples, views, _ = self.batches(plan, frame, round, client, training, beside)
             return samples[0], None if views is None else views[0]
 
         def draw() -> np.ndarray:

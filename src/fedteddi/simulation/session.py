@@ -122,12 +122,26 @@ def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None,
         return
     fresh = [run for run in playing if not run.records]
     if fresh and (stop_at is None or time.monotonic() < stop_at):  # all models are pre-trained together
-        laboratory.advance(fresh, show)
+        _step(laboratory, fresh, show)
     turns = Turns(engine, show)
-    turns.play([partial(_advance, laboratory, part, stop_at, turns.hear) for part in parts])
+    turns.play([partial(_advance, laboratory, part, stop_at, turns.hear, turns.going) for part in parts])
 
 
-def _advance(laboratory: Laboratory, runs: list[Run], stop_at: float | None, show: Show) -> None:
+def _step(laboratory: Laboratory, runs: list[Run], show: Show, at_once: int = 1) -> None:
+    """Take runs one step further, and write down which of them have failed in it."""
+    laboratory.advance(runs, show, at_once)
+    for run in runs:
+        if run.failure is not None:
+            save_failure(run)
+
+
+def _advance(
+    laboratory: Laboratory,
+    runs: list[Run],
+    stop_at: float | None,
+    show: Show,
+    going: Callable[[], int] = lambda: 1,
+) -> None:
     """Advance runs together; `show` hears of every round, and of every step of pre-training."""
     saved_at = time.monotonic()
     last_s: deque[float] = deque(maxlen=20)  # not all: the first round may compile programs, and never again
@@ -139,12 +153,10 @@ def _advance(laboratory: Laboratory, runs: list[Run], stop_at: float | None, sho
         fresh = [run for run in active if not run.records]
         # A run's first step may pre-train: on a CPU no more than run side by side, to stop in time.
         engine = laboratory.engine
-        laboratory.advance((fresh if engine.together else fresh[: engine.side_by_side]) or active, show)
+        some = fresh if engine.together else fresh[: engine.side_by_side]
+        _step(laboratory, some or active, show, going())
         if not fresh:  # pre-training says nothing about how long a round takes
             last_s.append(time.monotonic() - began)
-        for run in active:
-            if run.failure is not None:
-                save_failure(run)
         began = time.monotonic()
         # At most a fiftieth of the time goes into saving; 0 means after every round.
         pause_s = max(CHECKPOINT_EVERY_S, 50 * saving_s) if CHECKPOINT_EVERY_S else 0.0

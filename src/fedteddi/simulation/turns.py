@@ -41,6 +41,7 @@ class Turns:
     tell: Callable[[Pretraining | None], None]
     news: SimpleQueue[Pretraining | None] = field(default_factory=SimpleQueue)
     stopping: threading.Event = field(default_factory=threading.Event)
+    playing: Sequence["Future[None]"] = ()
 
     def hear(self, pretraining: Pretraining | None = None) -> None:
         """Take news from a part."""
@@ -48,12 +49,16 @@ class Turns:
             raise Stopped
         self.news.put(pretraining)
 
+    def going(self) -> int:
+        """Return how many parts have not ended: so many share the time."""
+        return max(1, sum(not one.done() for one in self.playing))
+
     def play(self, parts: Sequence[Callable[[], None]]) -> None:
         """Play all parts to their end; if one fails, or the user interrupts, stop the others and raise that."""
         with _undisturbed(), ThreadPoolExecutor(len(parts), "fedteddi-turns") as pool:
-            playing = [pool.submit(self._in_own_stream, part) for part in parts]
+            self.playing = [pool.submit(self._in_own_stream, part) for part in parts]
             try:
-                self._listen(playing)
+                self._listen()
             except BaseException:
                 self.stopping.set()
                 raise
@@ -65,10 +70,10 @@ class Turns:
         except Stopped:
             pass
 
-    def _listen(self, playing: Sequence["Future[None]"]) -> None:
+    def _listen(self) -> None:
         """Tell the newest news until all have ended, or one has failed."""
         while True:
-            done, going = wait(playing, LISTEN_S, FIRST_EXCEPTION)
+            done, going = wait(self.playing, LISTEN_S, FIRST_EXCEPTION)
             news: list[Pretraining | None] = []
             try:
                 while True:

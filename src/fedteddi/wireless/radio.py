@@ -36,7 +36,9 @@ class Radio:
         """Return how long messages take, [n], if all n senders have equal shares of the band; inf without a channel."""
         power_w, noise_w_per_hz = watts_from_dbm(self.power_dbm), watts_from_dbm(self.noise_dbm_per_hz)
         rate = rate_bps(total_hz / max(1, len(bits)), power_w, channel_gain, noise_w_per_hz)  # [n]
-        return np.where(bits > 0, np.divide(bits, rate, out=np.full(len(bits), np.inf), where=rate > 0), 0.0)
+        with np.errstate(over="ignore"):
+            each_s = np.divide(bits, rate, out=np.full(len(bits), np.inf), where=rate > 0)
+        return np.where(bits > 0, each_s, 0.0)
 
     def fastest_finish_s(
         self, channel_gain: np.ndarray, compute_s: np.ndarray, *, model_bits: float, total_hz: float

@@ -166,14 +166,14 @@ def test_weights_are_laid_out_for_products_and_back(name: str) -> None:
     model = FlatModel(module_named(name, tiny_data()))
     programs = Stacked(model, tiny_data(), "cpu").programs
     weights = torch.stack([model.weights, torch.arange(model.size, dtype=torch.float32)])
-    params = programs.params(weights)
-    assert torch.equal(programs.flat(params), weights)
+    params = programs.layout.params(weights)
+    assert torch.equal(programs.layout.flat(params), weights)
     assert all(p.is_contiguous() for p in params)
     for p, own in zip(params, model.module.parameters(), strict=True):
         turned = own.dim() == 4 and name != "odd"
         assert torch.equal(p[0], own.permute(2, 3, 1, 0) if turned else own)
-    programs.flat(params).zero_()
-    assert torch.equal(programs.flat(params), weights)  # a copy, not a view
+    programs.layout.flat(params).zero_()
+    assert torch.equal(programs.layout.flat(params), weights)  # a copy, not a view
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -211,6 +211,23 @@ def test_jobs_apart_do_not_depend_on_each_other_by_a_bit(device: str) -> None:
         assert (mine.mean_loss, mine.update_norm) == (alone.mean_loss, alone.update_norm)
     for mine, theirs in zip(apart, engine.train(jobs), strict=False):
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=1e-5, atol=1e-7)
+
+
+def test_jobs_apart_are_waited_for_when_they_are_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their buffers must not be given to others while streams of their own still write into them."""
+    data = tiny_data()
+    model = FlatModel(module_named("small_world:tiny_model", data))
+    engine = Stacked(model, data, "cpu")
+    waits: list[int] = []
+    monkeypatch.setattr(engine.stretches, "_wait", lambda: waits.append(len(waits)))
+
+    def interrupt(_step: int) -> None:
+        waits.append(-1)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.train_apart(jobs_of(model, 2), interrupt)
+    assert waits == [0, -1, 2]
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -151,7 +151,7 @@ class Stacked:
     def _gradients(self, probes: list[Probe], width: int) -> Tensor:
         sheets = [Sheet(probe.weights, probe.outputs, [(0, probe)]) for probe in probes]
         found, _ = self.programs.loss_gradients(self._params(sheets), self._question(sheets, width, 1))
-        return self.programs.flat(found)
+        return self.programs.layout.flat(found)
 
     def class_accuracy(self, models: Sequence[Candidate]) -> np.ndarray:
         """Return the per-class test accuracy of every model, [models, C]."""
@@ -260,7 +260,7 @@ class Stacked:
         return sent(np.stack([every if one.outputs is None else one.outputs for one in asked]), self.device)
 
     def _params(self, asked: Sequence[Sheet | Candidate]) -> Params:
-        return self.programs.params(torch.stack([self.place(one.weights) for one in asked]))
+        return self.programs.layout.params(torch.stack([self.place(one.weights) for one in asked]))
 
 
 def held_by_others(device: torch.device) -> float:

@@ -1,11 +1,10 @@
 """Layers that hold the weights of many jobs at once, [jobs, …], and take the images of all jobs as one long batch.
 
 The rows of a batch belong to the jobs in turn. Layers without weights (ReLU, pooling, Flatten) need not know; so a
-model is stacked by replacing its layers with weights by these. A convolution is one batched matrix product over shifted
-copies of the images; on a GPU, kernels of our own do without the copies (kernels/conv.py, kernels/norm.py).
+model is stacked by replacing its layers with weights by these (stacking.py). A convolution is one batched matrix
+product over shifted copies of the images; on a GPU, kernels of our own do without the copies (kernels/).
 """
 
-import copy
 import os
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedteddi.learning.dropout import KeyedDropout, layer_offset
-from fedteddi.learning.flat import only_common_layers
 from fedteddi.learning.models import ReLUOfSum
 from fedteddi.learning.sample_norms import (
     gram_squares,
@@ -244,51 +242,6 @@ def gpu_kernels() -> Kernels:
     return Kernels(stacked_conv, weight_squares, stacked_norm, pooled, relu_of_sum, gathered, stepped, turned)
 
 
-STACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {
-    nn.Linear: StackedLinear,
-    nn.Conv2d: StackedConv2d,
-    nn.GroupNorm: StackedGroupNorm,
-    ReLUOfSum: StackedReLUOfSum,
-}
-
-
-def stacked_copy(module: nn.Module) -> nn.Module | None:
-    """Return a copy with stacked layers under the same parameter names; None if some layer has no stacked form."""
-    if not only_common_layers(module):
-        return None
-    if type(module) in STACKED:
-        return STACKED[type(module)](module)
-    made = copy.deepcopy(module)
-    for parent in list(made.modules()):
-        if getattr(parent, "inplace", False):
-            # It would overwrite what came out of a layer, of which gradient_norms.py wants the gradient.
-            parent.inplace = False  # type: ignore[assignment]
-        children = list(parent.named_children())
-        for index, (name, child) in enumerate(children):
-            after = children[index + 1] if index + 1 < len(children) else ("", parent)
-            follows = after[1] if type(parent) is nn.Sequential else None
-            if type(child) is nn.GroupNorm and type(follows) is nn.ReLU:
-                setattr(parent, name, StackedGroupNorm(child, relu=True))
-                setattr(parent, after[0], nn.Identity())
-            elif _halves(child) and type(follows) is KeyedDropout and 0 < follows.p < 1:
-                setattr(parent, name, nn.Identity())
-                setattr(parent, after[0], PooledDropout(follows.p, follows.layer))  # where its key is sought
-            elif _halves(child):
-                setattr(parent, name, PooledDropout())
-            elif type(child) in STACKED:
-                setattr(parent, name, STACKED[type(child)](child))
-    return made
-
-
-def _halves(layer: nn.Module) -> bool:
-    """Tell whether a layer is max-pooling over windows of 2×2 side by side."""
-    if type(layer) is not nn.MaxPool2d or layer.ceil_mode or layer.return_indices:
-        return False
-    found = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-    expected = ((2, 2), (2, 2), (0, 0), (1, 1))
-    return all(one in (pair, pair[0]) for one, pair in zip(found, expected, strict=True))
-
-
 def stacked_layout(parameter: Tensor) -> Tensor:
     """View a parameter [jobs, …] as stacked layers hold it: a convolution's weight as [jobs, down, across, in, out].
 
@@ -296,11 +249,6 @@ def stacked_layout(parameter: Tensor) -> Tensor:
     many dimensions.
     """
     return parameter.permute(0, 3, 4, 2, 1) if parameter.dim() == 5 else parameter
-
-
-def dropout_keys(module: nn.Module) -> list[str]:
-    """Return the names under which a module's dropout layers take their keys."""
-    return [f"{name}.key" for name, layer in module.named_modules() if isinstance(layer, KeyedDropout)]
 
 
 def _grouped(values: Tensor, width: int) -> Tensor:

@@ -4,10 +4,8 @@ Parameters are stacked, [jobs, …]; a question is [jobs, images] of indices int
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
@@ -26,14 +24,9 @@ from fedteddi.learning.gpu.gradient_norms import (
     leaves,
     squares_by_image,
 )
-from fedteddi.learning.gpu.layers import (
-    NO_KERNELS,
-    dropout_keys,
-    gpu_kernels,
-    on_gpu,
-    stacked_copy,
-    stacked_layout,
-)
+from fedteddi.learning.gpu.layers import NO_KERNELS, gpu_kernels, on_gpu
+from fedteddi.learning.gpu.layout import Layout, parts
+from fedteddi.learning.gpu.stacking import dropout_keys, stacked_copy
 from fedteddi.learning.local_training import LocalTraining, checked_direction
 
 Pace = tuple[Tensor, Tensor, Tensor]  # learning rates η, momenta m and weight decays d, [jobs] each
@@ -54,7 +47,6 @@ class Programs:
         self.device, self.dtype = device, dtype
         self.names = [name for name, _ in model.module.named_parameters()]
         self.shapes = [p.shape for p in model.module.parameters()]
-        self.starts = np.cumsum([0, *(shape.numel() for shape in self.shapes)])[:-1].tolist()
         self.trained = [p.requires_grad for p in model.module.parameters()]
         self.keys = dropout_keys(model.module)
         self.plain = model.module
@@ -67,6 +59,7 @@ class Programs:
         self.mean, self.std = (v.flatten().to(device) for v in (data.mean, data.std))
         self.num_classes = data.num_classes
         self.kernels = gpu_kernels() if on_gpu(self.train_images) else NO_KERNELS
+        self.layout = Layout(self.shapes, device, self.kernels, stacked=self.stacked is not None)
         self._check(model)
 
     def _check(self, model: FlatModel) -> None:
@@ -82,11 +75,12 @@ class Programs:
         with torch.no_grad():
             expected = torch.cat([self._plain_scores(weights, images, job) for job in (0, 1)])
             try:
-                same = self._same(self.params(weights), images, expected)
+                same = self._same(self.layout.params(weights), images, expected)
             except Exception:
                 same = False
-            self.stacked = self.stacked if same else None
-            jobs = self.params(weights)
+            if not same:
+                self.stacked, self.layout.stacked = None, False
+            jobs = self.layout.params(weights)
             try:
                 works = same or self._same(jobs, images, expected)
                 steady = self._steady(jobs, images)
@@ -138,52 +132,6 @@ class Programs:
                 torch.manual_seed(seed)
                 found.append(self.scores(jobs, images, keys))
         return torch.equal(*found)
-
-    def params(self, weights: Tensor) -> Params:
-        """Cut [jobs, P] into the parameters, as they are held while jobs run."""
-        if self.kernels.turned is None or not on_gpu(weights):
-            return tuple(view.contiguous() for view in self._views(weights))
-        made = self.empty(len(weights))
-        self.fill(made, weights)
-        return made
-
-    def empty(self, jobs: int) -> Params:
-        """Make room for the parameters of so many jobs."""
-        views = self._views(torch.empty(jobs, sum(map(math.prod, self.shapes)), device="meta"))
-        return tuple(torch.empty(view.shape, device=self.device) for view in views)
-
-    def fill(self, params: Params, weights: Tensor) -> None:
-        """Put [jobs, P] into such room."""
-        for p, view, start in zip(params, self._views(weights), self.starts, strict=True):
-            if (turned := self._turning(p)) is not None:
-                turned(weights, start, p, to_flat=False)
-            else:
-                p.copy_(view)
-
-    def flat(self, params: Params) -> Tensor:
-        """Put parameters, or their gradients, back side by side: [jobs, P]."""
-        numbers = sum(shape.numel() for shape in self.shapes)
-        weights = params[0].new_empty(len(params[0]), numbers)
-        for p, view, start in zip(params, self._views(weights), self.starts, strict=True):
-            if (turned := self._turning(p)) is not None:
-                turned(weights, start, p, to_flat=True)
-            else:
-                view.copy_(p)
-        return weights
-
-    def _turning(self, parameter: Tensor) -> Callable[..., None] | None:
-        """Return the kernel that brings it to and from flat weights, if it lies otherwise and there is one."""
-        lies_otherwise = self.stacked is not None and parameter.dim() == 5
-        return (
-            self.kernels.turned
-            if lies_otherwise and on_gpu(parameter) and parameter.is_contiguous()
-            else None
-        )
-
-    def _views(self, weights: Tensor) -> Params:
-        """Return where the parameters lie in [jobs, P], laid out as the form of the model in use wants them."""
-        own = parts(weights, self.shapes)
-        return own if self.stacked is None else tuple(stacked_layout(p) for p in own)
 
     def scores(self, params: Params, images: Tensor, keys: Tensor | None) -> Tensor:
         """Return class scores [jobs·m, C] of images [jobs·m, H, W, channels] in the jobs' models."""
@@ -314,9 +262,3 @@ def updated(
     rate, momentum, decay = (part.view(-1, *[1] * (weights.dim() - 1)) for part in (rates, momenta, decays))
     velocity.mul_(momentum).add_(gradient).add_(decay * weights)
     weights.sub_(rate * velocity)
-
-
-def parts(weights: Tensor, shapes: list[torch.Size]) -> Params:
-    """View [jobs, P] as the module's own parameters, [jobs, …] each."""
-    cut = torch.split(weights, [shape.numel() for shape in shapes], dim=1)
-    return tuple(part.view(len(weights), *shape) for part, shape in zip(cut, shapes, strict=True))

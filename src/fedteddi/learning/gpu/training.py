@@ -27,12 +27,12 @@ class Room:
 
     def __init__(self, programs: Programs, jobs: int) -> None:
         self.programs, self.jobs = programs, jobs
-        self.params, self.velocity = programs.empty(jobs), programs.empty(jobs)
+        self.params, self.velocity = programs.layout.empty(jobs), programs.layout.empty(jobs)
 
     @cached_property
     def start(self) -> Params:
         """Where the jobs started."""
-        return self.programs.empty(self.jobs)
+        return self.programs.layout.empty(self.jobs)
 
 
 class Stretch:
@@ -74,7 +74,7 @@ class Stretch:
         started = torch.stack([job.weights.to(self.programs.device) for job in jobs])
         for part in (self.params, self.start):
             if part is not None:
-                self.programs.fill(part, started)
+                self.programs.layout.fill(part, started)
         for v in self.velocity:
             v.zero_()
         for key, array in _arrays(jobs).items():
@@ -95,7 +95,7 @@ class Stretch:
 
     def ends(self, started: Tensor) -> Ends:
         """Return what became of the jobs."""
-        ended = self.programs.flat(self.params)
+        ended = self.programs.layout.flat(self.params)
         moved = torch.linalg.vector_norm(ended - started, dim=1, dtype=torch.float64)
         return ended, self.total / self.steps, moved
 
@@ -158,14 +158,16 @@ class Stretches:
         ]
         started = [stretch.load([job]) for stretch, job in zip(alone, jobs, strict=True)]
         self._wait()
-        for step in range(max(stretch.steps for stretch in alone)):
-            for stretch, stream in zip(alone, streams, strict=True):
-                if step < stretch.steps:
-                    with torch.cuda.stream(stream):
-                        stretch.advance(self.capturing)
-            if on_step is not None:
-                on_step(step + 1)
-        self._wait()
+        try:
+            for step in range(max(stretch.steps for stretch in alone)):
+                for stretch, stream in zip(alone, streams, strict=True):
+                    if step < stretch.steps:
+                        with torch.cuda.stream(stream):
+                            stretch.advance(self.capturing)
+                if on_step is not None:
+                    on_step(step + 1)
+        finally:
+            self._wait()  # the buffers, made in another stream, are free for others now
         return [stretch.ends(first) for stretch, first in zip(alone, started, strict=True)]
 
     def _new_stream(self) -> torch.cuda.Stream | None:

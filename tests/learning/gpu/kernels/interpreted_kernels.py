@@ -18,6 +18,7 @@ from fedteddi.learning.dropout import KeyedDropout, draw_keys, layer_offset
 from fedteddi.learning.engine import Probe, TrainJob
 from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.gpu import layers as gpu_layers
+from fedteddi.learning.gpu import layout as gpu_layout
 from fedteddi.learning.gpu import programs as gpu_programs
 from fedteddi.learning.gpu.engine import Stacked
 from fedteddi.learning.gpu.kernels.conv import (
@@ -258,7 +259,7 @@ def engine() -> None:
     kernels = gpu_layers.Kernels(
         stacked_conv, weight_squares, stacked_norm, pooled, relu_of_sum, gathered, stepped, turned
     )
-    for module in (gpu_layers, gpu_programs):
+    for module in (gpu_layers, gpu_programs, gpu_layout):
         module.on_gpu, module.gpu_kernels = lambda _values: True, lambda: kernels
     data = tiny_data()
     net = nn.Sequential(

@@ -6,7 +6,6 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 1024
-DROPPED = 4  # in place of which of the four values was the largest
 
 
 @triton.jit
@@ -23,7 +22,7 @@ def _pooled(
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, OFFSET: tl.constexpr, LEAST: tl.constexpr,
     SCALE: tl.constexpr, DROP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """target = the largest of 2×2 values, dropped or scaled; chosen says which it was, the first of equals."""
+    """target = the largest of 2×2 values, dropped or scaled; chosen says which: the first of equals, or 4, none."""
     HIGH: tl.constexpr = H // 2
     WIDE: tl.constexpr = W // 2
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
