@@ -118,7 +118,7 @@ class RoundView:
         late = np.flatnonzero(np.isfinite(self.needed_hz) & (ready_s >= self.deadline_s))
         if len(late):
             first = int(late[0])
-            what = "compute_s" if self.download_s is None else "download_s + compute_s, "
+            what = "compute_s" if self.download_s is None else "download_s + compute_s"
             raise InputError(
                 f"needed_hz[{first}]={shown(self.needed_hz[first])}, but {what}[{first}]="
                 f"{shown(ready_s[first])} leaves no time before deadline_s={shown(self.deadline_s)}:"

@@ -23,7 +23,7 @@ def wave_vectors(correlation_m: float, rng: np.random.Generator) -> np.ndarray:
     number = np.sqrt(rest**-2 - 1.0) / correlation_m  # κ, [M]
     golden = (math.sqrt(5.0) - 1.0) / 2.0
     direction = np.pi * ((golden * np.arange(WAVES) + rng.random()) % 1.0)  # half a turn: waves have no front
-    return number * np.stack([np.cos(direction), np.sin(direction)])
+    return np.asarray(number * np.stack([np.cos(direction), np.sin(direction)]))
 
 
 def field_at(positions_m: np.ndarray, waves: np.ndarray, amplitudes: np.ndarray) -> np.ndarray:

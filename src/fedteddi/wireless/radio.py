@@ -45,7 +45,7 @@ class Radio:
         """
         power_w, noise_w_per_hz = watts_from_dbm(downlink_power_dbm), watts_from_dbm(self.noise_dbm_per_hz)
         rate = rate_bps(downlink_hz, power_w, channel_gain, noise_w_per_hz)  # [N]
-        return np.divide(model_bits, rate, out=np.full(len(rate), np.inf), where=rate > 0)
+        return np.asarray(np.divide(model_bits, rate, out=np.full(len(rate), np.inf), where=rate > 0))
 
     def message_s(self, bits: np.ndarray, channel_gain: np.ndarray, *, total_hz: float) -> np.ndarray:
         """Return how long messages take, [n], if all n senders have equal shares of the band; inf without a channel."""

@@ -106,8 +106,9 @@ def share_band_hz(
 ) -> np.ndarray:
     """Spread the whole band so that all clients finish together, as early as possible, [n] (Shi et al.).
 
-    At the common finishing time T each client gets its B*(T); the sum falls as T grows, so T is found by
-    bisection. `ready_s` is when each could begin to upload. The power and noise of the radio are read off `needed_hz`, the B* at `deadline_s`.
+    `ready_s` is when each could begin to upload. At the common finishing time T each client gets its B*(T); the sum
+    falls as T grows, so T is found by bisection. The power and noise of the radio are read off `needed_hz`, the B* at
+    `deadline_s`.
     """
     signal = signal_hz(model_bits, deadline_s - ready_s, needed_hz)  # [n]
     granted, too_early_s, soon_enough_s = needed_hz, float(ready_s.max()), deadline_s

@@ -86,7 +86,9 @@ def infeasible_reasons(view: RoundView) -> dict[int, str]:
     every_ready_s = view.ready_s
     for n in np.flatnonzero(~(view.needed_hz <= view.total_hz)):
         needed, ready_s = view.needed_hz[n], math.nan if every_ready_s is None else every_ready_s[n]
-        if view.deadline_s is not None and ready_s >= view.deadline_s:
+        if math.isinf(ready_s):
+            why = "out of reach: the model never arrives"
+        elif view.deadline_s is not None and ready_s >= view.deadline_s:
             does = "computes for" if view.download_s is None else "downloads and computes for"
             why = f"{does} {ready_s:.3g} s, the deadline is {view.deadline_s:.3g} s"
         elif math.isinf(needed) and view.compute_s is None:

@@ -19,9 +19,9 @@ class Mobile:
     """Random waypoint in the cell's disc: path loss and shadowing at the places where the clients are by now.
 
     A client starts where the scenario puts it, walks straight to a place drawn uniformly over the disc at a speed
-    drawn for this leg, rests for `pause_s`, and goes on (Johnson, Maltz 1996). Over time it is nearer to the centre than
-    a uniform place: without pauses the density at r (of R = 1) becomes 45 (1 − r²)/(64π) ∫₀^π √(1 − r² cos²φ) dφ
-    (Hyytiä, Lassila, Virtamo, IEEE TMC 5(6), 2006).
+    drawn for this leg, rests for `pause_s`, and goes on (Johnson, Maltz 1996). In the long run it is nearer to the
+    centre than a uniform place: without pauses the density at r (of R = 1) becomes
+    45 (1 − r²)/(64π) ∫₀^π √(1 − r² cos²φ) dφ (Hyytiä, Lassila, Virtamo, IEEE TMC 5(6), 2006).
 
     Shadowing is a map of the cell with correlation exp(−d/`correlation_m`) that clients walk through (Gudmundson
     1991); with `correlation_m` = 0 it is redrawn each round. Every round walks all legs since the run began.

@@ -28,4 +28,4 @@ class Rician(Shadowing):
         real, imaginary = draws.redrawn("fading").standard_normal((2, len(positions_m)))
         # |h|² of h = √(K/(K+1)) + (x + iy)/√(2(K+1)): 2(K+1)|h|² ~ χ² of 2 degrees of freedom around 2K.
         power = ((np.sqrt(2 * k) + real) ** 2 + imaginary**2) / (2 * (k + 1))  # [N]
-        return super().gains(positions_m, draws) * power  # [N]
+        return np.asarray(super().gains(positions_m, draws) * power)  # [N]

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedteddi.errors import InputError, check_choice, check_number
 from fedteddi.wireless.channels.channel import Draws
-from fedteddi.wireless.channels.shadowing import Redrawing
+from fedteddi.wireless.channels.shadowing import Redrawing, gain_from_db
 from fedteddi.wireless.channels.umi import NEAREST_M, SERVER_HEIGHT_M
 
 MOST_CLIENTS = 2000  # it correlates every pair of them, in each of seven parameters
@@ -44,24 +44,17 @@ class Sionna:
     def gains(self, positions_m: np.ndarray, draws: Draws) -> np.ndarray:
         """Return |H_n|² of every client in one round, [N]."""
         rng = draws.redrawn() if self.shadowing == "redrawn" else draws.static()
-        large_scale = self.sampled(positions_m, draws.static(part=1), rng)
-        loss_db, shadowing = large_scale.pathloss[0, 0].numpy(), large_scale.sf[0, 0].numpy()  # [N]
-        return np.asarray(shadowing * 10.0 ** (-loss_db / 10.0))
-
-    def sampled(
-        self, positions_m: np.ndarray, sight: np.random.Generator, shadowing: np.random.Generator
-    ) -> Any:
-        """Return Sionna's large-scale parameters of all links, `sight` deciding on lines of sight."""
         scenario, generator = self.scenario(), _part("phy").config.torch_rng("cpu")
         large_scale, others = _part("phy.channel.tr38901").LSPGenerator(scenario), generator.get_state()
         try:
-            generator.manual_seed(int(sight.integers(2**63)))
-            scenario.set_topology(**self._topology(positions_m))  # a new one draws lines of sight
+            generator.manual_seed(int(draws.static(part=1).integers(2**63)))
+            scenario.set_topology(**self.topology(positions_m))  # a new one draws lines of sight
             large_scale.topology_updated_callback()
-            generator.manual_seed(int(shadowing.integers(2**63)))
-            return large_scale()
+            generator.manual_seed(int(rng.integers(2**63)))
+            shadowing = large_scale().sf[0, 0].numpy()  # a factor, [N]
         finally:
             generator.set_state(others)  # it is Sionna's only one, and whoever else uses Sionna draws from it
+        return np.asarray(shadowing * gain_from_db(scenario.basic_pathloss[0, 0].numpy()))
 
     def scenario(self) -> Any:
         """Return Sionna's UMi scenario with one isotropic antenna everywhere, without a topology."""
@@ -69,19 +62,18 @@ class Sionna:
         antenna = tr38901.PanelArray(**ANTENNA, carrier_frequency=carrier_hz, **ON_CPU)
         return tr38901.UMiScenario(carrier_hz, "low", antenna, antenna, "uplink", **ON_CPU)
 
-    def _topology(self, positions_m: np.ndarray) -> dict[str, np.ndarray]:
+    def topology(self, positions_m: np.ndarray) -> dict[str, np.ndarray]:
+        """Return where everybody is, as Sionna is told: all outdoors, nobody nearer than the tables go."""
         clients = len(positions_m)
         if clients > MOST_CLIENTS:
             raise InputError(
                 f"radio.channel='sionna' is for at most {MOST_CLIENTS} clients, not {clients}: use radio.channel='umi'"
             )
         distance_m = np.hypot(positions_m[:, 0], positions_m[:, 1])  # [N]
-        outwards = (
-            positions_m * (np.maximum(NEAREST_M / np.maximum(distance_m, 1e-9), 1.0))[:, None]
-        )  # [N, 2]
+        farther = np.maximum(NEAREST_M / np.maximum(distance_m, 1e-9), 1.0)  # [N]
         height_m = np.full((clients, 1), self.client_height_m)
         return {
-            "ut_loc": np.concatenate([outwards, height_m], axis=1)[None],  # [1, N, 3]
+            "ut_loc": np.concatenate([farther[:, None] * positions_m, height_m], axis=1)[None],  # [1, N, 3]
             "bs_loc": np.array([[[0.0, 0.0, SERVER_HEIGHT_M]]]),
             "ut_orientations": np.zeros((1, clients, 3)),
             "bs_orientations": np.zeros((1, 1, 3)),

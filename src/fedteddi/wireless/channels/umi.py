@@ -31,14 +31,14 @@ def sight_loss_db(distance_m: np.ndarray, carrier_ghz: float, client_height_m: f
     carrier_db = 20 * np.log10(carrier_ghz)
     before = 32.4 + 21 * log_m + carrier_db
     beyond = 32.4 + 40 * log_m + carrier_db - 9.5 * np.log10(bend_m**2 + rise_m**2)
-    return np.where(distance_m <= bend_m, before, beyond)
+    return np.asarray(np.where(distance_m <= bend_m, before, beyond))
 
 
 def no_sight_loss_db(distance_m: np.ndarray, carrier_ghz: float, client_height_m: float) -> np.ndarray:
     """Return PL_NLOS of Table 7.4.1-1: 35.3 dB a decade, and never below PL_LOS."""
     log_m = np.log10(np.hypot(distance_m, SERVER_HEIGHT_M - client_height_m))
     loss_db = 35.3 * log_m + 22.4 + 21.3 * np.log10(carrier_ghz) - 0.3 * (client_height_m - 1.5)
-    return np.maximum(sight_loss_db(distance_m, carrier_ghz, client_height_m), loss_db)
+    return np.asarray(np.maximum(sight_loss_db(distance_m, carrier_ghz, client_height_m), loss_db))
 
 
 @dataclass(frozen=True, kw_only=True)
