@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from importlib import import_module
+from threading import Lock
 from typing import Any, get_args
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedteddi.wireless.channels.shadowing import Redrawing, gain_from_db
 from fedteddi.wireless.channels.umi import NEAREST_M, SERVER_HEIGHT_M
 
 MOST_CLIENTS = 2000  # it correlates every pair of them, in each of seven parameters
+GENERATOR = Lock()  # Sionna has one, and halves of a batch of runs are played in threads
 ANTENNA = {
     "num_rows_per_panel": 1,
     "num_cols_per_panel": 1,
@@ -44,16 +46,17 @@ class Sionna:
     def gains(self, positions_m: np.ndarray, draws: Draws) -> np.ndarray:
         """Return |H_n|² of every client in one round, [N]."""
         rng = draws.redrawn() if self.shadowing == "redrawn" else draws.static()
-        scenario, generator = self.scenario(), _part("phy").config.torch_rng("cpu")
-        large_scale, others = _part("phy.channel.tr38901").LSPGenerator(scenario), generator.get_state()
-        try:
-            generator.manual_seed(int(draws.static(part=1).integers(2**63)))
-            scenario.set_topology(**self.topology(positions_m))  # a new one draws lines of sight
-            large_scale.topology_updated_callback()
-            generator.manual_seed(int(rng.integers(2**63)))
-            shadowing = large_scale().sf[0, 0].numpy()  # a factor, [N]
-        finally:
-            generator.set_state(others)  # it is Sionna's only one, and whoever else uses Sionna draws from it
+        with GENERATOR:
+            scenario, generator = self.scenario(), _part("phy").config.torch_rng("cpu")
+            large_scale, others = _part("phy.channel.tr38901").LSPGenerator(scenario), generator.get_state()
+            try:
+                generator.manual_seed(int(draws.static(part=1).integers(2**63)))
+                scenario.set_topology(**self.topology(positions_m))  # a new one draws lines of sight
+                large_scale.topology_updated_callback()
+                generator.manual_seed(int(rng.integers(2**63)))
+                shadowing = large_scale().sf[0, 0].numpy()  # a factor, [N]
+            finally:
+                generator.set_state(others)  # whoever else uses Sionna draws from it
         return np.asarray(shadowing * gain_from_db(scenario.basic_pathloss[0, 0].numpy()))
 
     def scenario(self) -> Any:
