@@ -58,7 +58,7 @@ def test_fields_of_the_seam_are_frozen() -> None:
             "times_scheduled",
         ),
         *("gradient_std", "class_norm", "loss", "update_norm", "classes_seen"),
-        *("compute_s", "deadline_s", "model_bits", "client_id"),
+        *("compute_s", "download_s", "deadline_s", "model_bits", "client_id"),
     ]
     assert [f.name for f in dataclasses.fields(fedteddi.Schedule)] == [
         "clients",

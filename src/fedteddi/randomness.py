@@ -26,6 +26,7 @@ Cause = Literal[
     "fading",
     "variance",
     "sketch",
+    "movement",
 ]
 # A cause's index in this list is part of every key: append new ones at the end.
 _CAUSE_NUMBER = {cause: number for number, cause in enumerate(get_args(Cause))}

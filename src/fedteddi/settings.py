@@ -82,9 +82,7 @@ class TrainingSettings(Section):
     decay: Annotated[float, Field(gt=0, le=1)] = 0.9992
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.5
     augment: Literal["flip", "crop-flip", "none"] = "none"
-    head: Literal["all", "expanding"] = (
-        "all"  # outputs from the start, or with the classes (docs/paper.md D10)
-    )
+    head: Literal["all", "expanding"] = "all"  # all outputs at once, or with the classes (docs/paper.md D10)
     precision: Literal["float32", "tf32", "bf16"] = "float32"  # of products on a GPU; a CPU does float32
     pretrain_data: Literal["classes", "held"] = "classes"  # all images of frame 0's classes, or the clients'
     pretrain_epochs: Annotated[int, Field(ge=0)] = 10
@@ -104,7 +102,9 @@ class RadioSettings(Section):
     radius_m: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 250.0
     shadowing_std_db: NotNegative = 8.0
     shadowing: Literal["redrawn", "static"] = "redrawn"
-    channel: str = "shadowing"  # shadowing, rayleigh, trace, or your own as file.py:Class
+    downlink_hz: NotNegative = 0.0  # of the server's broadcast (docs/metrics.md); 0: it takes no time
+    downlink_power_dbm: Annotated[float, Field(ge=-300, le=300)] = 46.0  # of the server
+    channel: str = "shadowing"  # what `fedteddi list channels` knows, or your own as file.py:Class
     channel_options: dict[str, Any] = {}
     seconds_per_sample: NotNegative = 0.5e-3
     samples_per_second: Positive = 2000.0

@@ -16,6 +16,8 @@ CLIENTS = 4
 def made(name: str, folder: Path) -> Channel:
     """A channel by name and, after a blank, its mode; a trace of two rounds in three frames."""
     kind, _, mode = name.partition(" ")
+    if kind == "sionna":
+        pytest.importorskip("sionna.phy", reason="Sionna is an extra: pip install 'fedteddi[sionna]'")
     if kind != "trace":
         return CHANNELS.built_in()[kind](**{"shadowing": mode} if mode else {})  # type: ignore[call-arg]
     file = folder / "gains.csv"
@@ -30,7 +32,10 @@ def made(name: str, folder: Path) -> Channel:
     return Trace(gain_trace=str(file))
 
 
-CASES = [*CHANNELS.built_in(), "shadowing static", "rayleigh static"]
+CASES = [
+    *CHANNELS.built_in(),
+    *(f"{name} static" for name in ("shadowing", "rayleigh", "rician", "umi", "sionna")),
+]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -53,6 +58,14 @@ CHANGES = {
     "shadowing static": (True, False, False),
     "rayleigh": (True, True, True),
     "rayleigh static": (True, True, True),  # the fading is still redrawn
+    "rician": (True, True, True),
+    "rician static": (True, True, True),
+    "correlated-shadowing": (True, True, True),  # round 1 of another frame is another time
+    "mobile": (True, True, True),
+    "umi": (True, True, True),
+    "umi static": (True, False, False),
+    "sionna": (True, True, True),
+    "sionna static": (True, False, False),
     "trace": (False, True, True),
 }
 
@@ -61,8 +74,10 @@ CHANGES = {
 def test_gains_change_with_what_they_should(case: str, tmp_path: Path) -> None:
     channel = made(case, tmp_path)
     where_m = np.full((CLIENTS, 2), 100.0)
-    here = channel.gains(where_m, Draws(0, 1, 1))
-    others = [channel.gains(where_m, draws) for draws in (Draws(1, 1, 1), Draws(0, 2, 1), Draws(0, 1, 2))]
+    here, *others = (
+        channel.gains(where_m, Draws(seed, frame, number, rounds_before=10 * frame))
+        for seed, frame, number in ((0, 1, 1), (1, 1, 1), (0, 2, 1), (0, 1, 2))
+    )
     assert tuple(not np.array_equal(here, other) for other in others) == CHANGES[case]
     assert tuple(bool((here != other).all()) for other in others) == CHANGES[case]  # for every client
 
@@ -128,6 +143,7 @@ def test_draws_are_keyed_as_everything_is() -> None:
     assert draws.redrawn("fading").random() == keyed_rng(5, "fading", frame=2, round=3).random()
     assert draws.static().random() == keyed_rng(5, "channel").random()
     assert draws.static("fading").random() == keyed_rng(5, "fading").random()
+    assert draws.static("movement", part=7).random() == keyed_rng(5, "movement", step=7).random()
     assert len({draws.redrawn(c).random() for c in ("channel", "fading")}) == 2  # type: ignore[arg-type]
 
 

@@ -28,6 +28,7 @@ class RoundRecord:
     scheduled_new: int = 0
     bandwidth_hz: Sequence[float] = ()
     compute_s: Sequence[float] = ()
+    download_s: Sequence[float] | None = None  # None: the broadcast takes no time
     finish_s: Sequence[float] = ()
     round_s: float = 0.0
     uplink_bits: float = 0.0
@@ -52,6 +53,8 @@ class RoundRecord:
         """Put a round on record; `new_classes` [N] says who holds a class that is new in this frame."""
         clients = facts.schedule.clients
         upload_s = [done - compute for done, compute in zip(facts.finish_s, facts.compute_s, strict=True)]
+        if facts.download_s is not None:
+            upload_s = [both - down for both, down in zip(upload_s, facts.download_s, strict=True)]
         return cls(
             frame=facts.frame,
             round=facts.round,
@@ -59,6 +62,7 @@ class RoundRecord:
             scheduled_new=int(np.count_nonzero(new_classes[list(clients)])),
             bandwidth_hz=list(facts.schedule.bandwidth_hz),
             compute_s=list(facts.compute_s),
+            download_s=None if facts.download_s is None else list(facts.download_s),
             finish_s=list(facts.finish_s),
             round_s=facts.round_s,
             uplink_bits=model_bits * len(clients) + facts.reports.bits + facts.class_gradients.bits,
@@ -109,7 +113,7 @@ ALWAYS = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")  # i
 # The attribute of every key of a line.
 ATTRIBUTE = {part.name.rstrip("_"): part.name for part in fields(RoundRecord)}
 WHERE_KNOWN = {
-    *("class_gradient_bits", "class_gradient_j", "epsilon_spent", "trace"),
+    *("download_s", "class_gradient_bits", "class_gradient_j", "epsilon_spent", "trace"),
     *("class_accuracy", "balanced", "global", "loss"),
 }
 

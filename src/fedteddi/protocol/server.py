@@ -87,6 +87,7 @@ class _Picked:
     terms: ObjectiveTerms | None = None
     finish_s: tuple[float, ...] = ()
     compute_s: tuple[float, ...] = ()  # of the scheduled
+    download_s: tuple[float, ...] | None = None  # of the scheduled
     all_compute_s: float = 0.0
     gradient_std: float | None = None
 
@@ -203,6 +204,9 @@ class _Round:
             terms=terms,
             finish_s=finish_s(view, chosen) or (),
             compute_s=tuple(compute_s[list(chosen.clients)].tolist()),
+            download_s=None
+            if view.download_s is None
+            else tuple(view.download_s[list(chosen.clients)].tolist()),
             all_compute_s=float(compute_s.sum()),
             gradient_std=view.gradient_std if "gradient_std" in self.needs else None,
         )
@@ -213,6 +217,9 @@ class _Round:
         frame, number, members = state.frame, state.round, list(received.clients)
         gain = self._gain(received)
         compute_s = _measured(received.told("compute_s"), self.world.compute_s(frame, number)[members])
+        # A bound without a band spares the broadcast, too.
+        download_s = None if unlimited(self.rule) else self.world.download_s(gain, self.model_bits)
+        ready_s = compute_s if download_s is None else download_s + compute_s
         previous = [state.previous_mix.get(n, mix) for n, mix in zip(members, received.data_mix, strict=True)]
         state.classes_seen = state.classes_seen | (received.data_mix.max(axis=0) > 0)
         counted = bounded_counts(received.num_samples, settings.server.max_sample_share)
@@ -226,7 +233,7 @@ class _Round:
             batch_mix=received.batch_mix,
             data_mix=received.data_mix,
             previous_data_mix=np.concatenate(previous).reshape(len(members), -1),
-            needed_hz=self.world.needed_hz(frame, number, gain, compute_s, self.model_bits),
+            needed_hz=self.world.needed_hz(frame, number, gain, ready_s, self.model_bits),
             channel_gain=gain,
             times_scheduled=state.times_scheduled[members],
             gradient_std=state.gradient_std if "gradient_std" in needs else 0.0,
@@ -235,6 +242,7 @@ class _Round:
             update_norm=received.numbers("update_norm") if "update_norm" in needs else None,
             classes_seen=state.classes_seen,
             compute_s=compute_s,
+            download_s=download_s,
             deadline_s=settings.radio.deadline_s,
             model_bits=self.model_bits,
             client_id=np.array(members),
@@ -281,6 +289,7 @@ class _Round:
             terms=picked.terms,
             finish_s=picked.finish_s,
             compute_s=picked.compute_s,
+            download_s=picked.download_s,
             all_compute_s=picked.all_compute_s,
             round_s=max(picked.finish_s, default=settings.radio.deadline_s),  # an empty round costs T_max
             reports=self.reports,

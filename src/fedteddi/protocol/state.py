@@ -54,6 +54,7 @@ class RoundFacts:
     terms: ObjectiveTerms | None
     finish_s: tuple[float, ...]
     compute_s: tuple[float, ...]  # of the scheduled
+    download_s: tuple[float, ...] | None = None  # of the scheduled; None: the broadcast takes no time
     all_compute_s: float  # of all who reported, added up
     round_s: float
     reports: Cost  # of all that were received

@@ -78,11 +78,12 @@ def granted(
     """Give every chosen client its B*, or share the whole band among them, and make the schedule."""
     hz = view.needed_hz[clients]
     if spare_band == "share" and len(clients):
-        if view.compute_s is None or view.deadline_s is None or view.model_bits is None:
+        ready_s = view.ready_s
+        if ready_s is None or view.deadline_s is None or view.model_bits is None:
             raise InputError("spare_band='share' needs compute_s, deadline_s and model_bits: give all three")
         hz = share_band_hz(
             hz,
-            view.compute_s[clients],
+            ready_s[clients],
             deadline_s=view.deadline_s,
             model_bits=view.model_bits,
             total_hz=view.total_hz,

@@ -65,6 +65,9 @@ class RoundView:
     # [C]; left out: every class with a positive share now or before.
     classes_seen: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     compute_s: np.ndarray | None = None  # t_cp, [N]
+    download_s: np.ndarray | None = (
+        None  # t_dl, [N]; inf = out of reach. Left out: the broadcast takes no time
+    )
     deadline_s: float | None = None  # T_max
     model_bits: float | None = None  # D_s
     # Which of all clients each one is, [N]: the same from round to round, whoever reports. Left out: 0 to N − 1.
@@ -93,6 +96,10 @@ class RoundView:
         for name in ("channel_gain", "loss", "update_norm", "compute_s"):
             if getattr(self, name) is not None:
                 self._keep(name, _numbers(name, getattr(self, name), clients))
+        if self.download_s is not None:
+            if self.compute_s is None:
+                raise InputError("download_s needs compute_s, which is missing: give both, or neither")
+            self._keep("download_s", _download_s(self.download_s, clients))
         self._check_deadline()
         self._keep("classes_seen", self._seen(classes))
         self._keep("client_id", self._ids(clients))
@@ -105,14 +112,16 @@ class RoundView:
             )
 
     def _check_deadline(self) -> None:
-        if self.compute_s is None or self.deadline_s is None:
+        ready_s = self.ready_s
+        if ready_s is None or self.deadline_s is None:
             return
-        late = np.flatnonzero(np.isfinite(self.needed_hz) & (self.compute_s >= self.deadline_s))
+        late = np.flatnonzero(np.isfinite(self.needed_hz) & (ready_s >= self.deadline_s))
         if len(late):
             first = int(late[0])
+            what = "compute_s" if self.download_s is None else "download_s + compute_s"
             raise InputError(
-                f"needed_hz[{first}]={shown(self.needed_hz[first])}, but compute_s[{first}]="
-                f"{shown(self.compute_s[first])} leaves no time before deadline_s={shown(self.deadline_s)}:"
+                f"needed_hz[{first}]={shown(self.needed_hz[first])}, but {what}[{first}]="
+                f"{shown(ready_s[first])} leaves no time before deadline_s={shown(self.deadline_s)}:"
                 " such a client needs inf (null in JSON)"
             )
 
@@ -157,6 +166,13 @@ class RoundView:
     def num_classes(self) -> int:
         """C: how many classes the model can tell apart."""
         return len(self.class_norm)
+
+    @property
+    def ready_s(self) -> np.ndarray | None:
+        """When each client could begin to upload, t_dl + t_cp, [N]; None where `compute_s` is."""
+        if self.compute_s is None or self.download_s is None:
+            return self.compute_s
+        return np.asarray(self.download_s + self.compute_s)
 
     @property
     def schedulable(self) -> np.ndarray:
@@ -218,6 +234,17 @@ def _needed_hz(values: ArrayLike, length: int) -> np.ndarray:
     array = _per_client("needed_hz", values, length).astype(np.float64, copy=False)
     remedy = "give a positive number, or inf (null in JSON) for a client that cannot"
     _refuse_first("needed_hz", array, array > 0, remedy)
+    return array
+
+
+def _download_s(values: ArrayLike, length: int) -> np.ndarray:
+    array = _per_client("download_s", values, length).astype(np.float64, copy=False)
+    _refuse_first(
+        "download_s",
+        array,
+        array >= 0,
+        "give a number, at least 0, or inf (null in JSON) for a client out of reach",
+    )
     return array
 
 

@@ -28,7 +28,7 @@ class SeedWorld:
         self.seed, self.num_classes = seed, data.num_classes
         self.labels = data.train_labels.numpy()
         self._plans: dict[str, Plan] = {}
-        self._environments: dict[tuple[str, int, int], Environment] = {}
+        self._environments: dict[tuple[str, int, int, tuple[int, ...]], Environment] = {}
         self._draws = RoundDraws()
 
     def begin(self, rounds: Iterable[tuple[int, int]]) -> None:
@@ -46,9 +46,9 @@ class SeedWorld:
     def environment(self, settings: Settings, clients: int) -> Environment:
         """Return the channel and the clients' speed, tried out before anything runs."""
         samples = settings.training.local_steps * settings.training.batch_size
-        key = (settings.radio.model_dump_json(), clients, samples)
+        key = (settings.radio.model_dump_json(), clients, samples, tuple(settings.rounds))
         if key not in self._environments:
-            made = Environment.make(settings.radio, self.seed, clients, samples, self._draws)
+            made = Environment.make(settings.radio, self.seed, clients, samples, self._draws, settings.rounds)
             made.try_out(np.flatnonzero(settings.rounds).tolist())
             self._environments[key] = made
         return self._environments[key]

@@ -1,11 +1,12 @@
 """The world around the clients in one round: how strong each one's signal is, how long each computes."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedteddi.errors import InputError
 from fedteddi.randomness import RoundDraws, keyed_rng
 from fedteddi.scenario.traces import read_trace, traced
 from fedteddi.settings import RadioSettings
@@ -27,6 +28,7 @@ class Environment:
     channel: Channel
     compute_trace: dict[int, np.ndarray]
     draws: RoundDraws  # of the seed: runs that share it share all of this, whatever their scheduler
+    rounds: tuple[int, ...] = ()  # K of every frame: what goes on over frames needs to know
 
     @classmethod
     def make(
@@ -36,8 +38,14 @@ class Environment:
         clients: int,
         samples_per_round: int,
         draws: RoundDraws | None = None,
+        rounds: Sequence[int] = (),
     ) -> "Environment":
         """Place the clients of this seed, make their channel and read the trace of their speed, if there is one."""
+        power_dbm = settings.downlink_power_dbm
+        if not settings.downlink_hz and power_dbm != RadioSettings.model_fields["downlink_power_dbm"].default:
+            raise InputError(
+                f"radio.downlink_power_dbm={power_dbm:g} has no effect without radio.downlink_hz: leave it out"
+            )
         return cls(
             settings,
             seed,
@@ -46,12 +54,13 @@ class Environment:
             make_channel(settings),
             read_trace(settings.compute_trace, clients) if settings.compute_trace else {},
             draws or RoundDraws(),
+            tuple(rounds),
         )
 
     def try_out(self, frames: Iterable[int]) -> None:
         """Ask the channel for rounds of these frames, so that what is wrong with it is said before anything runs."""
         name, unasked = channel_name(self.settings), copy.deepcopy(self.channel)
-        rounds = [(self.where_m, Draws(self.seed, frame, number)) for frame in frames for number in (1, 2, 3)]
+        rounds = [(self.where_m, self._draws(frame, number)) for frame in frames for number in (1, 2, 3)]
         for where_m, draws in rounds:
             checked_gains(self.channel, name, where_m, draws)
         if name not in CHANNELS.built_in():
@@ -66,8 +75,8 @@ class Environment:
         """|H_n|², [N]; read-only."""
 
         def draw() -> np.ndarray:
-            draws = Draws(self.seed, frame, round)
-            return checked_gains(self.channel, channel_name(self.settings), self.where_m, draws)
+            name, draws = channel_name(self.settings), self._draws(frame, round)
+            return checked_gains(self.channel, name, self.where_m, draws)
 
         return self.draws.once(frame, round, (self, "gain"), draw)
 
@@ -77,20 +86,34 @@ class Environment:
             frame, round, (self, "delay"), lambda: _read_only(self._compute_s(frame, round))
         )
 
+    def download_s(self, gain: np.ndarray, model_bits: float) -> np.ndarray | None:
+        """t_dl, [n], of clients with these gains; None where the broadcast takes no time, as in the paper."""
+        if not self.settings.downlink_hz:
+            return None
+        return self.radio.broadcast_s(
+            gain,
+            model_bits=model_bits,
+            downlink_hz=self.settings.downlink_hz,
+            downlink_power_dbm=self.settings.downlink_power_dbm,
+        )
+
     def needed_hz(
-        self, frame: int, round: int, gain: np.ndarray, compute_s: np.ndarray, model_bits: float
+        self, frame: int, round: int, gain: np.ndarray, ready_s: np.ndarray, model_bits: float
     ) -> np.ndarray:
-        """B*, [n], of clients with these gains and computation times in a round; read-only."""
-        gain, compute_s = np.asarray(gain, dtype=np.float64), np.asarray(compute_s, dtype=np.float64)
+        """B*, [n], of clients with these gains that could begin to upload at these times; read-only."""
+        gain, ready_s = np.asarray(gain, dtype=np.float64), np.asarray(ready_s, dtype=np.float64)
         deadline_s = self.settings.deadline_s
         return self.draws.once(
             frame,
             round,
-            (self, "needed", gain.tobytes(), compute_s.tobytes(), model_bits),
+            (self, "needed", gain.tobytes(), ready_s.tobytes(), model_bits),
             lambda: _read_only(
-                self.radio.needed_hz(gain, compute_s, deadline_s=deadline_s, model_bits=model_bits)
+                self.radio.needed_hz(gain, ready_s, deadline_s=deadline_s, model_bits=model_bits)
             ),
         )
+
+    def _draws(self, frame: int, round: int) -> Draws:
+        return Draws(self.seed, frame, round, rounds_before=sum(self.rounds[:frame]))
 
     def _compute_s(self, frame: int, round: int) -> np.ndarray:
         if self.compute_trace:

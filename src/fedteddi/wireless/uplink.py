@@ -102,23 +102,22 @@ def signal_hz(model_bits: float, time_left_s: np.ndarray, needed_hz: np.ndarray)
 
 
 def share_band_hz(
-    needed_hz: np.ndarray, compute_s: np.ndarray, *, deadline_s: float, model_bits: float, total_hz: float
+    needed_hz: np.ndarray, ready_s: np.ndarray, *, deadline_s: float, model_bits: float, total_hz: float
 ) -> np.ndarray:
     """Spread the whole band so that all clients finish together, as early as possible, [n] (Shi et al.).
 
-    At the common finishing time T each client gets its B*(T); the sum falls as T grows, so T is found by
-    bisection. The power and noise of the radio are read off `needed_hz`, the B* at `deadline_s`.
+    `ready_s` is when each could begin to upload. At the common finishing time T each client gets its B*(T); the sum
+    falls as T grows, so T is found by bisection. The power and noise of the radio are read off `needed_hz`, the B* at
+    `deadline_s`.
     """
-    signal = signal_hz(model_bits, deadline_s - compute_s, needed_hz)  # [n]
-    granted, too_early_s, soon_enough_s = needed_hz, float(compute_s.max()), deadline_s
+    signal = signal_hz(model_bits, deadline_s - ready_s, needed_hz)  # [n]
+    granted, too_early_s, soon_enough_s = needed_hz, float(ready_s.max()), deadline_s
     for _ in range(BISECTION_STEPS):
         middle_s = 0.5 * (too_early_s + soon_enough_s)
         if not too_early_s < middle_s < soon_enough_s:
             break
         # Never below what the deadline asks for, not even by the rounding of a barely feasible client.
-        trial = np.maximum(
-            minimum_bandwidth_hz(model_bits, middle_s - compute_s, 1.0, signal, 1.0), needed_hz
-        )
+        trial = np.maximum(minimum_bandwidth_hz(model_bits, middle_s - ready_s, 1.0, signal, 1.0), needed_hz)
         if trial.sum() <= total_hz:
             granted, soon_enough_s = trial, middle_s
         else:

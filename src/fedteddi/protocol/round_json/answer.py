@@ -67,25 +67,30 @@ def answer_round(round: Round, rule: AnyScheduler, schedule: Schedule, seed: int
 
 
 def finish_s(view: RoundView, schedule: Schedule) -> tuple[float, ...] | None:
-    """Return when each scheduled client is done: t_cp + t_cm, on the round's clock."""
-    if view.compute_s is None or view.deadline_s is None or view.model_bits is None:
+    """Return when each scheduled client is done: t_dl + t_cp + t_cm, on the round's clock."""
+    every_ready_s = view.ready_s
+    if every_ready_s is None or view.deadline_s is None or view.model_bits is None:
         return None
     members = np.array(schedule.clients, dtype=np.intp)
-    compute_s = view.compute_s[members]
+    ready_s = every_ready_s[members]
     if not schedule.bandwidth_hz:  # of a bound without a band: uploads cost nothing
-        return tuple(compute_s.tolist())
-    signal = signal_hz(view.model_bits, view.deadline_s - compute_s, view.needed_hz[members])
+        return tuple(ready_s.tolist())
+    signal = signal_hz(view.model_bits, view.deadline_s - ready_s, view.needed_hz[members])
     upload_s = view.model_bits / rate_from_signal(np.array(schedule.bandwidth_hz), signal)
-    return tuple((compute_s + upload_s).tolist())
+    return tuple((ready_s + upload_s).tolist())
 
 
 def infeasible_reasons(view: RoundView) -> dict[int, str]:
     """Say for every client that cannot be scheduled why not."""
     reasons = {}
+    every_ready_s = view.ready_s
     for n in np.flatnonzero(~(view.needed_hz <= view.total_hz)):
-        needed, compute_s = view.needed_hz[n], math.nan if view.compute_s is None else view.compute_s[n]
-        if view.deadline_s is not None and compute_s >= view.deadline_s:
-            why = f"computes for {compute_s:.3g} s, the deadline is {view.deadline_s:.3g} s"
+        needed, ready_s = view.needed_hz[n], math.nan if every_ready_s is None else every_ready_s[n]
+        if math.isinf(ready_s):
+            why = "out of reach: the model never arrives"
+        elif view.deadline_s is not None and ready_s >= view.deadline_s:
+            does = "computes for" if view.download_s is None else "downloads and computes for"
+            why = f"{does} {ready_s:.3g} s, the deadline is {view.deadline_s:.3g} s"
         elif math.isinf(needed) and view.compute_s is None:
             why = "cannot meet the deadline with any bandwidth"
         elif math.isinf(needed):
@@ -106,11 +111,11 @@ def warnings_about(round: Round) -> tuple[str, ...]:
 
 def contradiction(round: Round) -> str | None:
     """Say if a given `needed_hz` is not what the file's channel, deadline, model and radio would need."""
-    view = round.view
-    if view.compute_s is None or view.deadline_s is None or view.model_bits is None:
+    view, ready_s = round.view, round.view.ready_s
+    if ready_s is None or view.deadline_s is None or view.model_bits is None:
         return None
     computed = round.radio.needed_hz(
-        view.channel_gain, view.compute_s, deadline_s=view.deadline_s, model_bits=view.model_bits
+        view.channel_gain, ready_s, deadline_s=view.deadline_s, model_bits=view.model_bits
     )
     with np.errstate(invalid="ignore"):
         differ = np.flatnonzero(
@@ -151,17 +156,17 @@ def smallest_deadline_s(round: Round) -> float | None:
 
     Where `needed_hz` was given, the channel is read off it, and a client that has none tells nothing.
     """
-    view = round.view
-    if view.compute_s is None or view.model_bits is None or view.deadline_s is None:
+    view, ready_s = round.view, round.view.ready_s
+    if ready_s is None or view.model_bits is None or view.deadline_s is None:
         return None
     if not round.needed_hz_given:
         finish = round.radio.fastest_finish_s(
-            view.channel_gain, view.compute_s, model_bits=view.model_bits, total_hz=view.total_hz
+            view.channel_gain, ready_s, model_bits=view.model_bits, total_hz=view.total_hz
         )
         return float(finish.min())
     known = np.isfinite(view.needed_hz)
     if not known.any():
         return None
-    compute_s = view.compute_s[known]
-    signal = signal_hz(view.model_bits, view.deadline_s - compute_s, view.needed_hz[known])
-    return float((compute_s + view.model_bits / rate_from_signal(view.total_hz, signal)).min())
+    ready_s = ready_s[known]
+    signal = signal_hz(view.model_bits, view.deadline_s - ready_s, view.needed_hz[known])
+    return float((ready_s + view.model_bits / rate_from_signal(view.total_hz, signal)).min())

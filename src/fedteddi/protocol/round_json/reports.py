@@ -28,8 +28,10 @@ LISTS = (
     "loss",
     "update_norm",
     "compute_s",
+    "download_s",
     "client_id",
 )
+NULL_IS_INF = ("needed_hz", "download_s")
 WHOLE = ("frame", "round", "rounds_in_frame", "batch_size")
 FOR_NEEDED_HZ = ("compute_s", "deadline_s", "model_bits")
 
@@ -77,7 +79,7 @@ def read_round(text: str) -> Round:
 
 
 def write_round(view: RoundView, radio: Radio | None = None, *, with_needed_hz: bool = True) -> str:
-    """Write a round as JSON, one field a line; infinite `needed_hz` becomes null."""
+    """Write a round as JSON, one field a line; what is infinite becomes null."""
     lines = []
     for name in FIELDS:
         value = getattr(view, name)
@@ -85,8 +87,8 @@ def write_round(view: RoundView, radio: Radio | None = None, *, with_needed_hz: 
             continue
         if isinstance(value, np.ndarray):
             value = value.tolist()
-        if name == "needed_hz":
-            value = [hz if math.isfinite(hz) else None for hz in value]
+        if name in NULL_IS_INF:
+            value = [entry if math.isfinite(entry) else None for entry in value]
         lines.append(f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}")
     if radio is not None:
         lines.append(f'  "radio": {json.dumps(dataclasses.asdict(radio))}')
@@ -139,7 +141,7 @@ def _numbers(name: str, value: Any, depth: int) -> np.ndarray:
         raise InputError(f"{name} is a {_kind(value)}: give a list, an entry for every client or class")
     if depth == 1:
         return np.array(
-            [_number(f"{name}[{i}]", entry, null_ok=name == "needed_hz") for i, entry in enumerate(value)]
+            [_number(f"{name}[{i}]", entry, null_ok=name in NULL_IS_INF) for i, entry in enumerate(value)]
         )
     rows = []
     for i, row in enumerate(value):
@@ -181,12 +183,14 @@ def _needed_hz(given: dict[str, Any], radio: Radio) -> np.ndarray:
     check_number("deadline_s", given["deadline_s"], above=0)
     check_number("model_bits", given["model_bits"], at_least=1)
     gain, compute_s = given["channel_gain"], given["compute_s"]
-    for name, values in (("channel_gain", gain), ("compute_s", compute_s)):
+    download_s = given.get("download_s", np.zeros_like(compute_s))
+    for name, values in (("channel_gain", gain), ("compute_s", compute_s), ("download_s", download_s)):
         for client in np.flatnonzero(values < 0)[:1]:
             raise InputError(f"{name}[{client}]={shown(values[client])}: give a finite number, at least 0")
-    if gain.shape != compute_s.shape:
-        raise InputError(f"compute_s has {len(compute_s)} entries: give {len(gain)}, as channel_gain has")
-    return radio.needed_hz(gain, compute_s, deadline_s=given["deadline_s"], model_bits=given["model_bits"])
+        if values.shape != gain.shape:
+            raise InputError(f"{name} has {len(values)} entries: give {len(gain)}, as channel_gain has")
+    ready_s = download_s + compute_s
+    return radio.needed_hz(gain, ready_s, deadline_s=given["deadline_s"], model_bits=given["model_bits"])
 
 
 def _kind(value: Any) -> str:

@@ -5,9 +5,14 @@ from typing import TYPE_CHECKING, Any, cast
 from fedteddi.errors import InputError, shown
 from fedteddi.registry import Kind, find, has_method, make, must, option_defaults
 from fedteddi.wireless.channels.channel import Channel, Draws, checked_gains
+from fedteddi.wireless.channels.correlated_shadowing import CorrelatedShadowing
+from fedteddi.wireless.channels.mobile import Mobile
 from fedteddi.wireless.channels.rayleigh import Rayleigh
+from fedteddi.wireless.channels.rician import Rician
 from fedteddi.wireless.channels.shadowing import Shadowing
+from fedteddi.wireless.channels.sionna import Sionna
 from fedteddi.wireless.channels.trace import Trace
+from fedteddi.wireless.channels.umi import UMi
 
 if TYPE_CHECKING:  # pydantic takes longer to import than all else that a scheduler needs but numpy
     from fedteddi.settings import RadioSettings
@@ -15,18 +20,33 @@ if TYPE_CHECKING:  # pydantic takes longer to import than all else that a schedu
 __all__ = [
     "CHANNELS",
     "Channel",
+    "CorrelatedShadowing",
     "Draws",
+    "Mobile",
     "Rayleigh",
+    "Rician",
     "Shadowing",
+    "Sionna",
     "Trace",
+    "UMi",
     "channel_name",
     "checked_gains",
     "make_channel",
 ]
 
-BUILT_IN: dict[str, type[Channel]] = {"shadowing": Shadowing, "rayleigh": Rayleigh, "trace": Trace}
+BUILT_IN: dict[str, type[Channel]] = {
+    "shadowing": Shadowing,
+    "rayleigh": Rayleigh,
+    "rician": Rician,
+    "correlated-shadowing": CorrelatedShadowing,
+    "mobile": Mobile,
+    "umi": UMi,
+    "sionna": Sionna,
+    "trace": Trace,
+}
 # Keys of [radio] that are options of a channel: it has them by these names, and they are set there only.
-SHARED = ("shadowing", "shadowing_std_db", "gain_trace")
+SHARED = ("shadowing", "shadowing_std_db", "gain_trace", "radius_m")
+EVERYWHERE = ("radius_m",)  # of these, the ones that matter whatever the channel
 CHANNELS = Kind(
     name="channels",
     one="channel",
@@ -62,7 +82,7 @@ def make_channel(radio: "RadioSettings") -> Channel:
             raise InputError(f"radio.channel_options.{key}={shown(options[key])}: set radio.{key} instead")
         if key in known:
             options[key] = value
-        elif value != type(radio).model_fields[key].default:
+        elif key not in EVERYWHERE and value != type(radio).model_fields[key].default:
             raise InputError(
                 f"radio.{key}={shown(value)} has no effect on radio.channel={name!r}: leave it out"
             )

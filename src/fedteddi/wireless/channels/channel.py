@@ -8,7 +8,7 @@ import numpy as np
 from fedteddi.errors import InputError, guarded
 from fedteddi.randomness import keyed_rng
 
-ChannelCause = Literal["channel", "fading"]
+ChannelCause = Literal["channel", "fading", "movement"]
 
 
 @dataclass(frozen=True)
@@ -16,20 +16,29 @@ class Draws:
     """The random numbers of one round's channel, keyed by seed, frame and round.
 
     Every call returns a new generator at its beginning. "channel" is what `shadowing` draws from: a model that adds
-    something to it draws from "fading", and the shadowing stays what it was.
+    something to it draws from "fading" or "movement", and the shadowing stays what it was.
     """
 
     seed: int
     frame: int
-    round: int
+    round: int  # from 1 in every frame
+    rounds_before: int = 0  # of all frames before this one
+
+    @property
+    def elapsed_rounds(self) -> int:
+        """Rounds since the run began, this one included: the time of a process that goes on over frames."""
+        return self.rounds_before + self.round
 
     def redrawn(self, cause: ChannelCause = "channel") -> np.random.Generator:
         """Return the generator of this round: other numbers in every round."""
         return keyed_rng(self.seed, cause, frame=self.frame, round=self.round)
 
-    def static(self, cause: ChannelCause = "channel") -> np.random.Generator:
-        """Return the generator of this seed: the same numbers in every round."""
-        return keyed_rng(self.seed, cause)
+    def static(self, cause: ChannelCause = "channel", part: int = 0) -> np.random.Generator:
+        """Return a generator of this seed, one for every part: the same numbers in every round.
+
+        A process over time is made of parts, such as a leg of a walk, that any round can draw again.
+        """
+        return keyed_rng(self.seed, cause, step=part)
 
 
 @runtime_checkable

@@ -68,7 +68,7 @@ def refuse_own_memory(channel: Channel, name: str, rounds: Rounds) -> None:
 def law_rounds(clients: Sequence[int], frames: Sequence[int]) -> Rounds:
     """Return rounds of two seeds in a cell of 250 m, for each number of clients and frame."""
     return [
-        (positions_of(seed, count), Draws(seed, frame, number))
+        (positions_of(seed, count), Draws(seed, frame, number, rounds_before=10 * frame))
         for count in clients
         for seed in (0, 1)
         for frame in frames
