@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from utility_rounds import MODEL_BITS, assert_fits, cell, counted, ids, made, pairs, with_absences
 
 from fedteddi import InputError, check_scheduler, make_scheduler
 from fedteddi.schedulers.latency import reference_latency_s
@@ -14,6 +13,7 @@ from fedteddi.schedulers.rules.oort import Oort
 from fedteddi.schedulers.schedule import choice_of, first_state, schedule_faults
 from fedteddi.wireless.radio import watts_from_dbm
 from fedteddi.wireless.uplink import rate_bps
+from paper.utility_rounds import MODEL_BITS, assert_fits, cell, counted, ids, made, pairs, with_absences
 
 RULES = ["afl", "oort", "tifl", "lyapunov-energy"]
 
@@ -178,7 +178,7 @@ def test_oort_draws_by_score_above_the_cut_off() -> None:
 
 def test_oort_weighs_speed() -> None:
     """One fits, c = 0. Equal U and L: the scores are √(0.1 ln 9 / 2) × (T/t)², T the 25 % percentile of t."""
-    view = made(4, fit=1, compute_s=np.array([0.2, 0.3, 0.5, 0.1]))
+    view = made(4, fit=1, slower=0.25)  # 1.9 of the first one's bandwidth serve any one, and no two
     latency_s = reference_latency_s(view, "oort")
     preferred_s = sorted(latency_s)[0] + 0.75 * (sorted(latency_s)[1] - sorted(latency_s)[0])
     weight = [min(1.0, preferred_s / t) ** 2 for t in latency_s]
@@ -189,7 +189,7 @@ def test_oort_weighs_speed() -> None:
 
 def test_oort_draws_untried_clients_by_speed() -> None:
     """In the first round nobody is tried: P(a, b) by 1/t without replacement."""
-    view = made(4, fit=2, compute_s=np.array([0.1, 0.45, 0.3, 0.2]))
+    view = made(4, fit=2, slower=0.1)  # 2.9 of the first one's bandwidth serve any two, and no three
     speed = [1 / t for t in reference_latency_s(view, "oort")]
     expected = pairs(4, lambda a: speed[a] / sum(speed), lambda a, b: speed[b] / (sum(speed) - speed[a]))
     assert_fits(counted(Oort(), view), expected)

@@ -14,20 +14,24 @@ from fedteddi.schedulers.schedule import AnyScheduler, choice_of, first_state
 from fedteddi.wireless.radio import Radio
 from fedteddi.wireless.uplink import minimum_bandwidth_hz
 
-DRAWS = 20_000
+DRAWS = 10_000
 MODEL_BITS, DEADLINE_S = 1e6, 1.0
 
 
-def made(clients: int, *, fit: int, **changes: Any) -> RoundView:
-    """Clients that are alike in everything: each needs the same bandwidth, and `fit` of them share the band."""
+def made(clients: int, *, fit: int, slower: float = 0.0, **changes: Any) -> RoundView:
+    """Clients that are alike in everything, and `fit` of them share the band.
+
+    With `slower`, each next one needs that much more of the first one's bandwidth, and so has a larger latency.
+    """
     compute_s = np.full(clients, 0.5)
     needed_hz = minimum_bandwidth_hz(MODEL_BITS, DEADLINE_S - compute_s, 1.0, np.full(clients, 1e7), 1.0)
+    needed_hz = needed_hz * (1 + slower * np.arange(clients))
     fields: dict[str, Any] = {
         "frame": 0, "round": 1, "rounds_in_frame": 100, "batch_size": 1, "gradient_std": 0.0,
         "num_samples": np.full(clients, 100), "loss": np.ones(clients),
-        "batch_mix": np.ones((clients, 1)), "data_mix": np.ones((clients, 1)), "previous_data_mix": np.ones((clients, 1)),
+        **dict.fromkeys(("batch_mix", "data_mix", "previous_data_mix"), np.ones((clients, 1))),
         "class_norm": np.ones(1), "channel_gain": np.ones(clients), "times_scheduled": np.zeros(clients, dtype=int),
-        "needed_hz": needed_hz, "total_hz": float(needed_hz[0]) * (fit + 0.5),
+        "needed_hz": needed_hz, "total_hz": float(needed_hz[0]) * (fit + 0.9),
         "compute_s": compute_s, "deadline_s": DEADLINE_S, "model_bits": MODEL_BITS,
     }  # fmt: skip
     return RoundView(**(fields | changes))
@@ -35,7 +39,7 @@ def made(clients: int, *, fit: int, **changes: Any) -> RoundView:
 
 def cell(rng: np.random.Generator, clients: int, *, total_hz: float = 2e6) -> tuple[RoundView, Radio]:
     """A round of clients with the default radio, unequal gains, delays, data and losses; a few cannot make it."""
-    radio, gain = Radio(), 10.0 ** rng.uniform(-13.5, -9, size=clients)
+    radio, gain = Radio(), 10.0 ** rng.uniform(-14, -9, size=clients)
     compute_s = 0.16 + rng.exponential(0.16, size=clients)
     needed_hz = radio.needed_hz(gain, compute_s, deadline_s=DEADLINE_S, model_bits=MODEL_BITS)
     view = made(

@@ -40,8 +40,9 @@ class ActiveFL(AdmissionOptions):
     (the paper does not say). The α1 share of the schedulable clients with the smallest values has weight 0.
 
     The paper draws a fixed number m. Here m is how many of the weighted order fit into the band: the first (1 − α3) m
-    of them stay, and the band is filled up with the others in uniform order. α3 m is rounded up or down at random, so
-    its mean is exact. Where more than a 1 − α1 share fits, uniform draws fill the rest: lower alpha1 in a small cell.
+    of them stay, α3 m drawn uniformly from all others follow, then the rest of the weighted order. α3 m is rounded up
+    or down at random, so its mean is exact. Clients of weight 0 come last, in random order: where more than a 1 − α1
+    share fits, they fill the band; lower alpha1 in a small cell.
     """
 
     name: ClassVar[str] = "afl"
@@ -74,9 +75,12 @@ class ActiveFL(AdmissionOptions):
         state[ids] = np.where(np.isnan(state[ids]), now, state[ids])
         weighted = able[drawn(log_weights(state[ids[able]], self.alpha1, self.alpha2, rng), rng)]
         fitting = fitting_in_order(weighted, view.needed_hz, view.total_hz, self.on_no_fit)
-        kept = fitting[: len(fitting) - rounded(self.alpha3 * len(fitting), rng)]
-        others = rng.permutation(np.setdiff1d(able, kept, assume_unique=True))
-        schedule = fill_band(view, np.concatenate([kept, others]), self)
+        uniform = rounded(self.alpha3 * len(fitting), rng)
+        kept = fitting[: len(fitting) - uniform]
+        others = weighted[~np.isin(weighted, kept)]
+        uniformly = rng.choice(others, size=uniform, replace=False)
+        rest = others[~np.isin(others, uniformly)]
+        schedule = fill_band(view, np.concatenate([kept, uniformly, rest]), self)
         scheduled = list(schedule.clients)
         state[ids[scheduled]] = now[scheduled]
         return schedule, state
