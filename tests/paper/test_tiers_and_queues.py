@@ -46,16 +46,18 @@ def test_tiers_lead_as_often_as_their_probabilities_say_and_others_follow() -> N
     assert (np.diff(reference_latency_s(view, "tifl")) > 0).all()
     _, state = choice_of(rule, view, rng, first_state(rule, 6))
     state |= {"probability": probability, "credits": np.array([5, 5, 5])}
-    counts = np.zeros((3, 3))
+    counts, firsts = np.zeros((3, 3)), np.zeros(2)
     for _ in range(DRAWS):
         clients = choice_of(rule, view, rng, state)[0].clients
         assert clients[0] // 2 == clients[1] // 2  # the whole leading tier first
         counts[clients[0] // 2, clients[2] // 2] += 1
+        firsts[clients[0] % 2] += 1
     follow = probability / (1 - probability)[:, None]  # P(second = j | first = i), i ≠ j
     expected = probability[:, None] * follow * DRAWS
     off = ~np.eye(3, dtype=bool)
     assert counts.trace() == 0
     assert stats.chisquare(counts[off], expected[off]).pvalue > 0.001
+    assert stats.chisquare(firsts).pvalue > 0.001  # random order within a tier
     alone = TiFL(tiers=3, further=False)
     assert {len(choice_of(alone, view, rng, state)[0].clients) for _ in range(50)} == {2}
 

@@ -9,7 +9,13 @@ import pytest
 from fedteddi import InputError, check_scheduler, make_scheduler
 from fedteddi.schedulers.latency import reference_latency_s
 from fedteddi.schedulers.rules.afl import ActiveFL
-from fedteddi.schedulers.rules.oort import Oort
+from fedteddi.schedulers.rules.oort import (
+    Oort,
+    clipped_and_scaled,
+    confidence_bonus,
+    statistical_utility,
+    system_utility,
+)
 from fedteddi.schedulers.schedule import choice_of, first_state, schedule_faults
 from fedteddi.wireless.radio import watts_from_dbm
 from fedteddi.wireless.uplink import rate_bps
@@ -157,21 +163,31 @@ def tried(loss: list[float], last: list[int], **more: Any) -> dict[str, Any]:
     return state | {"round": 8, "utility": utility, "last": np.array(last)} | more
 
 
-def test_oort_draws_by_score_above_the_cut_off() -> None:
-    """Nobody is untried, speed does not matter, two fit: K = 2 are drawn ∝ score among those above 0.5 × the second.
+def test_oort_terms_by_hand() -> None:
+    """100 · |−2|; 4 is cut at the median of 1, 2, 4; √(0.1 ln e⁹ ≈ 0.9 / L) with R = 8103 ≈ e⁹; (1/2)², and 1 if fast."""
+    assert statistical_utility(np.array([100]), np.array([-2.0])).tolist() == [200.0]
+    assert clipped_and_scaled(np.array([1.0, 2.0, 4.0]), 0.5).tolist() == [0.0, 1.0, 1.0]
+    assert clipped_and_scaled(np.array([3.0, 3.0]), 0.95).tolist() == [0.0, 0.0]
+    assert confidence_bonus(8103, np.array([1, 90])) == pytest.approx([math.sqrt(0.9), 0.1], rel=1e-5)
+    assert system_utility(np.array([0.5, 2.0]), 1.0, 2.0).tolist() == [1.0, 0.25]
+
+
+@pytest.mark.parametrize(("cutoff", "reached"), [(0.5, {1, 2, 3}), (0.55, {1, 3})])
+def test_oort_draws_by_score_above_the_cut_off(cutoff: float, reached: set[int]) -> None:
+    """Nobody is untried, speed does not matter, two fit: K = 2 are drawn ∝ score among those above c × the second.
 
     U = 100, 300, 200, 400, cut at their 75 % quantile, 325: scaled 0, 8/9, 4/9, 1; the bonus is √(0.1 ln 9 / L).
     """
     view, last = made(4, fit=2), [8, 1, 4, 2]
     score = {n: u + math.sqrt(0.1 * math.log(9) / last[n]) for n, u in enumerate((0, 8 / 9, 4 / 9, 1.0))}
     second_best = sorted(score.values())[-2]
-    pool = {n: s for n, s in score.items() if s >= 0.5 * second_best}
-    assert set(pool) == {1, 2, 3}  # 0.17 of 1.33 is below, 0.68 above
+    pool = {n: s for n, s in score.items() if s >= cutoff * second_best}
+    assert set(pool) == reached  # the scores are 0.17, 1.36, 0.68, 1.33
 
     def second(a: int, b: int) -> float:
         return pool.get(b, 0.0) / (sum(pool.values()) - pool.get(a, 0.0))
 
-    rule = Oort(explore=0.0, explore_least=0.0, cutoff=0.5, clip=0.75)
+    rule = Oort(explore=0.0, explore_least=0.0, cutoff=cutoff, clip=0.75)
     first = {n: s / sum(pool.values()) for n, s in pool.items()}
     assert_fits(counted(rule, view, tried([1, 3, 2, 4], last)), pairs(4, lambda n: first.get(n, 0.0), second))
 
@@ -189,10 +205,14 @@ def test_oort_weighs_speed() -> None:
 
 def test_oort_draws_untried_clients_by_speed() -> None:
     """In the first round nobody is tried: P(a, b) by 1/t without replacement."""
-    view = made(4, fit=2, slower=0.1)  # 2.9 of the first one's bandwidth serve any two, and no three
+    view = made(4, fit=2, slower=0.13)  # 2.9 of the first one's bandwidth serve any two, and no three
     speed = [1 / t for t in reference_latency_s(view, "oort")]
     expected = pairs(4, lambda a: speed[a] / sum(speed), lambda a, b: speed[b] / (sum(speed) - speed[a]))
     assert_fits(counted(Oort(), view), expected)
+    view = made(4, fit=1, slower=0.28)
+    speed = [1 / t for t in reference_latency_s(view, "oort")]
+    assert max(speed) > 1.3 * min(speed)
+    assert_fits(counted(Oort(), view), {(n,): s / sum(speed) for n, s in enumerate(speed)})
 
 
 @pytest.mark.parametrize(("round", "share"), [(10, 0.9 * 0.98**10), (200, 0.2)])

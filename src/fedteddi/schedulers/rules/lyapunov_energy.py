@@ -15,7 +15,7 @@ from fedteddi.wireless.uplink import rate_from_signal, signal_hz
 
 def next_queue(queue: np.ndarray, spent: np.ndarray) -> np.ndarray:
     """Return max(q_n + e_n − 1, 0), [n]; energies and queues in units of the budget Ē."""
-    return np.maximum(queue + spent - 1.0, 0.0)
+    return np.asarray(np.maximum(queue + spent - 1.0, 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,7 +141,7 @@ class Oort(AdmissionOptions):
         explored = min(rounded(share * wanted, rng), len(untried))
         exploited = min(wanted - explored, len(ranking))
         chosen = np.concatenate([self._drawn_by_score(ranking, score, exploited, rng), untried[:explored]])
-        return np.concatenate([chosen, everyone[~np.isin(everyone, chosen)]])
+        return np.asarray(np.concatenate([chosen, everyone[~np.isin(everyone, chosen)]]))
 
     def _scores(
         self, ids: np.ndarray, latency_s: np.ndarray, preferred_s: float, state: dict[str, Any]
@@ -151,20 +151,21 @@ class Oort(AdmissionOptions):
             return np.zeros(0)
         utility = clipped_and_scaled(state["utility"][ids], self.clip)
         bonus = confidence_bonus(state["round"], state["last"][ids])
-        return (utility + bonus) * system_utility(latency_s, preferred_s, self.penalty)
+        return np.asarray((utility + bonus) * system_utility(latency_s, preferred_s, self.penalty))
 
     def _drawn_by_score(
         self, ranking: np.ndarray, score: np.ndarray, count: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Draw `count` clients ∝ score among those that reach c × the score of the last of the best `count`."""
-        pool = (
-            np.flatnonzero(score >= self.cutoff * score[count - 1]) if count else np.zeros(0, dtype=np.intp)
-        )
-        return ranking[pool[drawn(np.log(score[pool]), rng)[:count]]]
+        if count == 0:
+            return ranking[:0]
+        pool = np.flatnonzero(score >= self.cutoff * score[count - 1])
+        with np.errstate(divide="ignore"):  # (T/t)^α may underflow to 0
+            return np.asarray(ranking[pool[drawn(np.log(score[pool]), rng)[:count]]])
 
     def _blacklist(self, times: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the ids of those scheduled too often, the most often scheduled first."""
         if self.blacklist_after == 0:
             return np.zeros(0, dtype=np.intp)
         often = np.flatnonzero(times > self.blacklist_after)
-        return often[ranked(times[often], rng)[: int(self.blacklist_share * len(times))]]
+        return np.asarray(often[ranked(times[often], rng)[: int(self.blacklist_share * len(times))]])

@@ -106,18 +106,17 @@ class TiFL(AdmissionOptions):
         """Take this round's latencies into the running means."""
         latency_s, ids = reference_latency_s(view, self.name), view.client_id
         if len(view.schedulable):
-            slowest = latency_s[np.isfinite(latency_s)].max()
-            state["reports"][ids] += 1
-            state["latency_s"][ids] += (np.minimum(latency_s, slowest) - state["latency_s"][ids]) / state[
-                "reports"
-            ][ids]
+            slowest_s = latency_s[np.isfinite(latency_s)].max()
+            mean_s, reports = state["latency_s"], state["reports"]
+            reports[ids] += 1
+            mean_s[ids] += (np.minimum(latency_s, slowest_s) - mean_s[ids]) / reports[ids]
 
     def _tiers(self, view: RoundView, rng: np.random.Generator, state: dict[str, Any]) -> np.ndarray:
         """Return the tiers of those who report, [N], among all clients heard from so far."""
         ids = np.union1d(np.flatnonzero(state["reports"]), view.client_id)
         tier = np.empty(len(state["reports"]), dtype=np.int64)
         tier[ids] = tiers_of(state["latency_s"][ids], self.tiers, rng)
-        return tier[view.client_id]
+        return np.asarray(tier[view.client_id])
 
     def _adapt(self, view: RoundView, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """Begin a frame anew; every I rounds compare the leading tier's loss with that of I rounds ago."""
