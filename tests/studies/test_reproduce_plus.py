@@ -22,7 +22,14 @@ PLUS_CIFAR10, PLUS_CIFAR100, PLUS_FASHION, PLUS_ABLATION = (
 REPORTS = [PLUS_CIFAR10, PLUS_CIFAR100, PLUS_FASHION]
 
 
-WITH_MEMORY = {"age-of-update", "round-robin"}  # neither is the paper's
+WITH_MEMORY = {
+    "afl",
+    "age-of-update",
+    "lyapunov-energy",
+    "oort",
+    "round-robin",
+    "tifl",
+}  # none is the paper's
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.name)

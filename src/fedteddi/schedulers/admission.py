@@ -43,6 +43,19 @@ def ranked(score: np.ndarray, rng: np.random.Generator, *, decimals: int | None 
     return np.lexsort((rng.random(len(score)), -score))
 
 
+def drawn(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw all indices one after another without replacement, each ∝ exp(log_weight) among those left.
+
+    Falling weights after Gumbel noise give exactly that order. A weight of 0 (−inf) comes last, in random order.
+    """
+    return ranked(log_weight + rng.gumbel(size=len(log_weight)), rng)
+
+
+def rounded(number: float, rng: np.random.Generator) -> int:
+    """Round up or down at random, so that the mean is `number`."""
+    return int(number + rng.random())
+
+
 def fitting_in_order(
     order: np.ndarray, needed_hz: np.ndarray, total_hz: float, on_no_fit: OnNoFit
 ) -> np.ndarray:

@@ -29,3 +29,10 @@ AGE_OF_UPDATE = Reference("after Yang, Arafa, Quek, Poor, ICASSP 2020", _ENTRIES
 BASELINE = Reference("the usual baseline")
 OURS = Reference("this project, docs/fedteddi-plus.md")
 IN_FEDTEDDI = Reference(f"baseline in {FEDTEDDI.short}", FEDTEDDI.bibtex)
+ACTIVE = Reference("Goetz et al., arXiv:1909.12641, 2019", _ENTRIES["goetz2019active"])
+OORT = Reference("Lai, Zhu, Madhyastha, Chowdhury, OSDI 2021", _ENTRIES["lai2021oort"])
+TIFL = Reference("Chai et al., HPDC 2020", _ENTRIES["chai2020tifl"])
+ENERGY_QUEUES = Reference(
+    "after Sun, Zhou, Niu, Gündüz, IEEE JSAC 40(1), 2022, and Xu, Wang, IEEE TWC 20(2), 2021",
+    _ENTRIES["sun2022dynamic"] + "\n\n" + _ENTRIES["xu2021client"],
+)
