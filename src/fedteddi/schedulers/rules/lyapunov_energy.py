@@ -70,10 +70,10 @@ class LyapunovEnergy(AdmissionOptions):
 
     def energy(self, view: RoundView, clients: np.ndarray, granted_hz: np.ndarray) -> np.ndarray:
         """Return E_n of clients with this bandwidth, in units of the budget, [n]."""
-        if view.compute_s is None or view.deadline_s is None or view.model_bits is None:
+        if view.compute_s is None or view.ready_s is None or view.deadline_s is None or view.model_bits is None:
             raise InputError(f"{self.name} counts energy: give compute_s, deadline_s and model_bits")
         compute_s = view.compute_s[clients]
-        signal = signal_hz(view.model_bits, view.deadline_s - compute_s, view.needed_hz[clients])
+        signal = signal_hz(view.model_bits, view.deadline_s - view.ready_s[clients], view.needed_hz[clients])
         upload_s = view.model_bits / rate_from_signal(granted_hz, signal)
         joules = self.power_w * upload_s + self.compute_power_w * compute_s
         return np.asarray(joules / self.energy_per_round_j)
