@@ -8,7 +8,7 @@ from fedteddi.wireless.uplink import rate_from_signal, signal_hz
 
 
 def reference_latency_s(view: RoundView, rule: str) -> np.ndarray:
-    """Return t_n = t_cp + D_s / R_n(B_ref), [N]; inf for clients that cannot meet the deadline.
+    """Return t_n = t_dl + t_cp + D_s / R_n(B_ref), [N]; inf for clients that cannot meet the deadline.
 
     At B* every client finishes exactly at the deadline, so finishing times say nothing about clients. Here all have
     the same bandwidth B_ref, the median B* of the schedulable ones: t_n ≤ T_max for the half that needs no more than
