@@ -29,3 +29,5 @@ AGE_OF_UPDATE = Reference("after Yang, Arafa, Quek, Poor, ICASSP 2020", _ENTRIES
 BASELINE = Reference("the usual baseline")
 OURS = Reference("this project, docs/fedteddi-plus.md")
 IN_FEDTEDDI = Reference(f"baseline in {FEDTEDDI.short}", FEDTEDDI.bibtex)
+DIVFL = Reference("Balakrishnan et al., ICLR 2022", _ENTRIES["balakrishnan2022diverse"])
+FEDCOR = Reference("Tang et al., CVPR 2022", _ENTRIES["tang2022fedcor"])
