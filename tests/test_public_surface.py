@@ -57,7 +57,7 @@ def test_fields_of_the_seam_are_frozen() -> None:
             "channel_gain",
             "times_scheduled",
         ),
-        *("gradient_std", "class_norm", "loss", "update_norm", "classes_seen"),
+        *("gradient_std", "class_norm", "loss", "update_norm", "update_sketch", "classes_seen"),
         *("compute_s", "deadline_s", "model_bits", "client_id"),
     ]
     assert [f.name for f in dataclasses.fields(fedteddi.Schedule)] == [
@@ -76,4 +76,5 @@ def test_minimum_bandwidth_signature() -> None:
 def test_built_in_rules() -> None:
     paper = ["best-channel", "best-norm", "fed-cbs", "fedcgd", "power-of-choice", "pure-drift", "random"]
     ours = ["fedteddi", "fedteddi-plus"]
-    assert fedteddi.scheduler_names()[:11] == [*ours, "age-of-update", *paper, "round-robin"]
+    assert fedteddi.scheduler_names()[:2] == ours
+    assert set(fedteddi.scheduler_names()) >= {*paper, "age-of-update", "divfl", "fedcor", "round-robin"}

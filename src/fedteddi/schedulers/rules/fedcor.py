@@ -74,30 +74,37 @@ class FedCor(AdmissionOptions):
         """Take in what the last round did to the losses, then choose at random or by the Gaussian process."""
         loss = required(view, "loss", self.name)
         state = self._after_the_last_round(view, loss, state)
-        beyond, sampled = view.round - self.warm_up, state["sampled"]
-        if beyond <= 0 or beyond % self.interval == 0 or len(sampled) < FEWEST:
+        beyond, sampled, uploads = view.round - self.warm_up, state["sampled"], state["uploads"].copy()
+        sampling = beyond <= 0 or beyond % self.interval == 0 or len(sampled) < FEWEST
+        if sampling:
             schedule = fill_band(view, rng.permutation(view.num_clients), self)
-            state["uploads"][:] = 0
-            state["sampling"] = view.round if schedule.clients else 0  # without uploads no loss changes
+            uploads[:] = 0
         else:
             weights = self.forget ** (view.round - sampled).astype(float)  # [T]
             changes = state["changes"][:, view.client_id]  # [T, N]
             x = embeddings(changes, weights, self.dimension, self.noise, self.mean)
-            alpha = self.discount ** state["uploads"][view.client_id].astype(float)  # [N]
-            losses = Losses(x, self.noise**2, view.num_samples / view.num_samples.sum())
+            alpha = self.discount ** uploads[view.client_id].astype(float)  # [N]
+            schedule = self._most_decrease(view, rng, x, alpha)
+            uploads[view.client_id[list(schedule.clients)]] += 1
+        last = np.full(len(state["loss"]), np.nan)
+        last[view.client_id] = loss
+        # Without uploads no loss changes.
+        asked = view.round if sampling and schedule.clients else 0
+        return schedule, state | {"sampling": asked, "loss": last, "uploads": uploads}
 
-            def choose(left: np.ndarray) -> int:
-                score = alpha[left] * losses.decrease()[left]
-                chosen = int(left[highest(score, TIE * float(np.abs(score).max()), rng)])
-                losses.condition_on(chosen)
-                return chosen
+    def _most_decrease(
+        self, view: RoundView, rng: np.random.Generator, x: np.ndarray, alpha: np.ndarray
+    ) -> Schedule:
+        """Choose one after another by α_n Σ_i p_i K_in / √K_nn, K given the loss changes of those before."""
+        losses = Losses(x, self.noise**2, view.num_samples / view.num_samples.sum())
 
-            schedule = one_by_one(view, choose, self)
-            state["uploads"][view.client_id[list(schedule.clients)]] += 1
-            state["sampling"] = 0
-        state["loss"][:] = np.nan
-        state["loss"][view.client_id] = loss
-        return schedule, state
+        def choose(left: np.ndarray) -> int:
+            score = alpha[left] * losses.decrease()[left]
+            chosen = int(left[highest(score, TIE * float(np.abs(score).max()), rng)])
+            losses.condition_on(chosen)
+            return chosen
+
+        return one_by_one(view, choose, self)
 
     def _after_the_last_round(
         self, view: RoundView, loss: np.ndarray, state: dict[str, Any]
