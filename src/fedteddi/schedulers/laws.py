@@ -121,7 +121,8 @@ def _total_distance(view: RoundView) -> np.ndarray | None:
     """Return how far each client's update is from all others', [N]: between two clients, the same for both."""
     if view.update_sketch is None:
         return None
-    return cdist(view.update_sketch, view.update_sketch).sum(axis=1).round(9)
+    distance = cdist(view.update_sketch, view.update_sketch)  # [N, N]
+    return np.asarray(distance.sum(axis=1).round(9))
 
 
 ANSWERS = "answers every round"
