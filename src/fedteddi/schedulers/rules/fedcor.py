@@ -28,7 +28,7 @@ class FedCor(AdmissionOptions):
     steps; a sampling round is played, where the paper trains a random set beside the round and discards the model;
     losses are those of reports, on a client's first batch, not on all its data (with
     `estimates.power_of_choice_loss = local-steps` the mean over the steps); a new frame brings other data, so samples
-    are dropped and the warm-up begins again. The defaults are the paper's commands for FMNIST.
+    are dropped and the warm-up begins again. The defaults are those of its authors' commands for FMNIST.
 
     A decision takes time in proportion to N times the clients scheduled.
     """
@@ -65,7 +65,7 @@ class FedCor(AdmissionOptions):
             "sampled": np.zeros(0, dtype=np.int64),  # rounds, [T]
             "changes": np.zeros(
                 (0, num_clients)
-            ),  # of the loss over these rounds, [T, all clients]; NaN: not told
+            ),  # of the losses over these, [T, all clients]; NaN: not told
         }
 
     def select(
@@ -126,7 +126,7 @@ def embeddings(
 ) -> np.ndarray:
     """Return x_n [N, d] for which loss changes [T, N] are likeliest under covariance ⟨x_i, x_n⟩ + noise² [i = n].
 
-    It maximises Σ_t γ_t log N(Δ_t; μ, X Xᵀ + noise² I), with weights γ [T], as the paper's gradient steps try to. The
+    It maximises Σ_t γ_t log N(Δ_t; μ, X Xᵀ + noise² I), with weights γ [T], which the paper climbs by gradient steps. The
     solution is that of probabilistic principal components (Tipping, Bishop 1999): the eigenvectors of the weighted
     covariance with the d largest eigenvalues λ above noise², each √(λ − noise²) long. A change that was not told (NaN)
     counts as the mean.
