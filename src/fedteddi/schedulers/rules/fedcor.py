@@ -126,7 +126,7 @@ def embeddings(
 ) -> np.ndarray:
     """Return x_n [N, d] for which loss changes [T, N] are likeliest under covariance ⟨x_i, x_n⟩ + noise² [i = n].
 
-    It maximises Σ_t γ_t log N(Δ_t; μ, X Xᵀ + noise² I), with weights γ [T], which the paper climbs by gradient steps. The
+    It maximises Σ_t γ_t log N(Δ_t; μ, X Xᵀ + noise² I), with weights γ [T], as the paper does by gradient steps. The
     solution is that of probabilistic principal components (Tipping, Bishop 1999): the eigenvectors of the weighted
     covariance with the d largest eigenvalues λ above noise², each √(λ − noise²) long. A change that was not told (NaN)
     counts as the mean.
