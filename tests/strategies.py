@@ -1,5 +1,7 @@
 """Hypothesis strategies: rounds that shrink to small, readable counterexamples."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -20,7 +22,7 @@ def rounds(draw: st.DrawFn, max_clients: int = 12, max_classes: int = 5) -> Roun
     clients = draw(st.integers(1, max_clients))
     classes = draw(st.integers(1, max_classes))
 
-    def per_client(entries: st.SearchStrategy[float]) -> np.ndarray:
+    def per_client(entries: st.SearchStrategy[Any]) -> np.ndarray:
         return np.array(draw(st.lists(entries, min_size=clients, max_size=clients)))
 
     frame = draw(st.integers(0, 3))
@@ -49,6 +51,7 @@ def rounds(draw: st.DrawFn, max_clients: int = 12, max_classes: int = 5) -> Roun
         ),
         loss=per_client(st.sampled_from([0.1, 1.0, 2.0])),
         update_norm=per_client(st.sampled_from([0.1, 1.0, 2.0])),
+        update_sketch=per_client(st.tuples(*[st.sampled_from([-1.0, 0.0, 2.0])] * 2)),
         compute_s=compute_s,
         deadline_s=deadline_s,
         model_bits=model_bits,

@@ -57,7 +57,7 @@ def test_fields_of_the_seam_are_frozen() -> None:
             "channel_gain",
             "times_scheduled",
         ),
-        *("gradient_std", "class_norm", "loss", "update_norm", "classes_seen"),
+        *("gradient_std", "class_norm", "loss", "update_norm", "update_sketch", "classes_seen"),
         *("compute_s", "download_s", "deadline_s", "model_bits", "client_id"),
     ]
     assert [f.name for f in dataclasses.fields(fedteddi.Schedule)] == [
@@ -76,6 +76,6 @@ def test_minimum_bandwidth_signature() -> None:
 def test_built_in_rules() -> None:
     paper = ["best-channel", "best-norm", "fed-cbs", "fedcgd", "power-of-choice", "pure-drift", "random"]
     ours = ["fedteddi", "fedteddi-plus"]
-    more = ["afl", "age-of-update", "lyapunov-energy", "oort", "round-robin", "tifl"]
+    more = ["afl", "age-of-update", "divfl", "fedcor", "lyapunov-energy", "oort", "round-robin", "tifl"]
     names = fedteddi.scheduler_names()
     assert names[: 2 + len(paper) + len(more)] == [*ours, *sorted(paper + more)]

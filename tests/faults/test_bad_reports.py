@@ -66,7 +66,7 @@ BAD = {
     "bandwidth of -1": (json.dumps(GOOD | {"total_hz": -1}), "total_hz=-1"),
     "rows of unequal length": (
         with_entry("batch_mix", 3, [0.5, 0.5]),
-        "batch_mix[3] has 2 shares, batch_mix[0] has 10",
+        "batch_mix[3] has 2 entries, batch_mix[0] has 10",
     ),
     "a row that is none": (with_entry("batch_mix", 3, 0.5), "batch_mix[3] is a number"),
     "lists of unequal length": (json.dumps(GOOD | {"loss": [1.0]}), "loss has 1 entries: give 30"),

@@ -11,7 +11,15 @@ import torch
 from fedteddi import make_scheduler
 from fedteddi.aggregation import FedAvg
 from fedteddi.errors import DivergedError
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms, Report, Request
+from fedteddi.protocol.messages import (
+    ALL_CLIENTS,
+    UPDATE_SKETCH_SIZE,
+    Answers,
+    ClassGradients,
+    ClassNorms,
+    Report,
+    Request,
+)
 from fedteddi.protocol.server import server_round
 from fedteddi.protocol.state import RoundFacts, ServerState
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
@@ -21,7 +29,11 @@ from fedteddi.wireless.environment import Environment
 
 COUNTS = np.array([[30, 0], [10, 10], [0, 60]])  # D = 30, 20, 60
 BATCHES = COUNTS * np.array([[2], [3], [1]])  # 60 each: 6 steps of 10
-NEEDS = {"gradient_variance": 4.0, "loss": 1.0, "update_norm": 1.0}
+SKETCH = np.linspace(-1.0, 1.0, UPDATE_SKETCH_SIZE)
+NEEDS: dict[str, Any] = {
+    **{"gradient_variance": 4.0, "loss": 1.0, "update_norm": 1.0},
+    "update_sketch": SKETCH,
+}
 BAD = 1  # the client that misbehaves
 WITHOUT_BAD = (30 * 1 + 60 * 3) / 90  # clients n upload n + 1
 
@@ -162,8 +174,37 @@ def test_what_other_rules_ask_for_is_checked_too(scheduler: str, part: str, valu
     assert facts.failures[BAD].startswith(part)
 
 
+BAD_SKETCHES: dict[str, tuple[Any, str]] = {
+    "none": (None, "update_sketch is missing"),
+    "a number": (1.0, "update_sketch has shape (), not (127,)"),
+    "too long": (np.zeros(128), "update_sketch has shape (128,), not (127,)"),
+    "a table": (SKETCH[None], "update_sketch has shape (1, 127), not (127,)"),
+    "words": (["x"] * 127, "update_sketch holds something other than numbers"),
+    "ragged": ([[1], [2, 3]], "update_sketch is of type list, not an array"),
+    "NaN": (np.where(SKETCH > 0, np.nan, SKETCH), "update_sketch=nan is not finite"),
+    "infinite": (SKETCH - np.inf, "update_sketch=-inf is not finite"),
+    "huge": (SKETCH * 1e101, "update_sketch=-1e+101 lies outside -1e+100 to 1e+100"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SKETCHES)
+def test_a_bad_sketch_costs_its_sender_the_round(case: str) -> None:
+    value, why = BAD_SKETCHES[case]
+    state, facts = play(reporting(update_sketch=value), scheduler="divfl")
+    assert facts.failures == {BAD: why}
+    assert facts.reported == (0, 2)
+    np.testing.assert_allclose(state.weights, WITHOUT_BAD)
+
+
+def test_a_sketch_may_travel_in_single_precision_or_as_a_list() -> None:
+    for value in (SKETCH.astype(np.float32), SKETCH.tolist(), np.zeros(UPDATE_SKETCH_SIZE, dtype=int)):
+        _, facts = play(reporting(update_sketch=value), scheduler="divfl")
+        assert facts.failures == {}
+
+
 def test_what_was_not_asked_for_is_not_looked_at() -> None:
-    _, facts = play(reporting(loss=np.nan, update_norm="x", gradient_variance=None), scheduler="random")
+    unasked = {"loss": np.nan, "update_norm": "x", "update_sketch": [[1], [2, 3]], "gradient_variance": None}
+    _, facts = play(reporting(**unasked), scheduler="random")
     assert facts.failures == {}
     assert facts.reported == (0, 1, 2)
 

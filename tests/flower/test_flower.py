@@ -130,7 +130,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.mark.parametrize(
     ("rule", "changes"),
     [
-        *((rule, {}) for rule in ("fedteddi", "power-of-choice", "best-norm", "random", "age-of-update")),
+        *(
+            (rule, {})
+            for rule in ("fedteddi", "power-of-choice", "best-norm", "divfl", "random", "age-of-update")
+        ),
         ("fedteddi", {"estimates__class_gradients": "sketch"}),
     ],
 )

@@ -23,6 +23,7 @@ RULES |= {f"{name} uniform": {"target": "uniform"} for name in SEARCHES}
 RULES |= {f"{name} data-mixes": {"mixes": "data"} for name in SEARCHES}
 RULES |= {f"{name} refined": {"search": "refined"} for name in SEARCHES}
 RULES |= {f"{name} exact": {"search": "exact"} for name in SEARCHES}
+RULES |= {"divfl stochastic": {"subset": 2}, "fedcor learned": {"warm_up": 0, "interval": 3}}
 
 
 def made(case: str) -> Scheduler:

@@ -5,7 +5,14 @@ import pytest
 
 from fedteddi.protocol.checks import received_reports
 from fedteddi.protocol.costs import gradient_numbers, report_numbers, sending
-from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, Report, Request
+from fedteddi.protocol.messages import (
+    ALL_CLIENTS,
+    UPDATE_SKETCH_SIZE,
+    Answers,
+    ClassGradients,
+    Report,
+    Request,
+)
 from fedteddi.settings import RadioSettings, Settings
 from fedteddi.wireless.radio import Radio
 
@@ -41,13 +48,17 @@ def test_who_sends_nothing_spends_nothing() -> None:
 
 
 def test_a_report_holds_its_histograms_and_what_was_measured() -> None:
-    """Three classes: 6 numbers; a variance, a loss and a measured time are one each."""
+    """Three classes: 6 numbers; a variance, a loss and a measured time are one each, a sketch is 127."""
     counts = {"data_counts": np.array([4, 4, 0]), "batch_counts": np.array([2, 2, 0])}
-    request = Request(kind="report", frame=0, round=1, weights=np.zeros(1), clients=(0, 1))
-    given = {0: Report(**counts), 1: Report(**counts, gradient_variance=1.0, loss=2.0, compute_s=0.5)}
+    request = Request(kind="report", frame=0, round=1, weights=np.zeros(1), clients=(0, 1, 2))
+    given = {
+        0: Report(**counts),
+        1: Report(**counts, gradient_variance=1.0, loss=2.0, compute_s=0.5),
+        2: Report(**counts, update_sketch=np.ones(UPDATE_SKETCH_SIZE)),
+    }
     received, _ = received_reports(Answers(given, {}), request, 3, SETTINGS)
     assert received is not None
-    assert report_numbers(received, private=False).tolist() == [6, 9]
+    assert report_numbers(received, private=False).tolist() == [6, 9, 133]
 
 
 def test_a_private_report_holds_a_mix_and_how_many_samples() -> None:

@@ -129,6 +129,7 @@ def test_a_missing_class_weighs_more_than_many_small_gaps() -> None:
         model_bits=None,
         loss=None,
         update_norm=None,
+        update_sketch=None,
         client_id=np.arange(2),
     )
     rule = FedTeddiPlus(uniform_first=1.0, uniform_last=1.0)

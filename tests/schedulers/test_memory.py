@@ -250,7 +250,7 @@ def test_a_trial_lets_memory_show() -> None:
 
     with pytest.raises(InputError, match="seen changed"):
         refuse_own_memory(Asks(), "x", 6, 3)
-    assert all(view.loss is not None and view.update_norm is None for view in seen)
+    assert all(view.loss is not None and view.update_norm is view.update_sketch is None for view in seen)
 
 
 class Anchored:

@@ -5,9 +5,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from fedteddi.learning.gpu.engine import Stacked
 from fedteddi.learning.statistics import gradient_variance
 from fedteddi.protocol.messages import SKETCH_SIZE, Request
 from fedteddi.protocol.vectors import pooled_norms, valid_gradients
+from fedteddi.randomness import keyed_rng
 from fedteddi.simulation.in_process import InProcess
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.run import Run
@@ -98,6 +100,33 @@ def test_reports_measure_the_first_batch() -> None:
         assert (report.gradient_variance, report.loss) == (pytest.approx(variance), pytest.approx(loss))
         expected = np.bincount(laboratory.data.train_labels.numpy()[samples.ravel()], minlength=5)
         np.testing.assert_array_equal(report.batch_counts, expected)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_sketches_are_of_each_clients_update(stacked: bool) -> None:
+    """The projection of w_n − w_{k−1} by plain loops, on either engine; other numbers are not measured for it.
+
+    Entry j, with the seed's sign, joins number j mod 127. Alone, a client says the same to the bit, as on a fleet.
+    """
+    laboratory, run = world()
+    engine = Stacked(laboratory.model, laboratory.data, "cpu") if stacked else laboratory.engine
+    request = ask("report", run, needs=frozenset({"update_sketch"}))
+    (answer,) = InProcess(engine, laboratory.data).exchange([(run.clients, request)])
+    signs = keyed_rng(run.settings.seed, "sketch").integers(0, 2, size=laboratory.model.size, dtype="int8")
+    for client, report in answer.given.items():
+        assert (report.gradient_variance, report.loss, report.update_norm) == (None, None, None)
+        (trained,) = laboratory.engine.train([run.clients.job(request, client)])
+        moved, found = (trained.weights - run.state.weights).double().numpy(), np.zeros(127)
+        for j, (value, sign) in enumerate(zip(moved, signs, strict=True)):
+            found[j % 127] += value if sign else -value
+        assert (report.update_sketch.dtype, report.update_sketch.shape) == (np.float64, (127,))
+        np.testing.assert_allclose(report.update_sketch, found, rtol=1e-3, atol=1e-5 if stacked else 1e-7)
+        assert np.linalg.norm(found) == pytest.approx(trained.update_norm, rel=0.4)
+        if not stacked:
+            alone = ask("report", run, needs=frozenset({"update_sketch"}), clients=(client,))
+            run.clients.parked.clear()
+            (again,) = laboratory.runtime.exchange([(run.clients, alone)])
+            np.testing.assert_array_equal(again.given[client].update_sketch, report.update_sketch)
 
 
 def test_draws_differ_between_seeds_clients_and_rounds() -> None:

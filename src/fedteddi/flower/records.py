@@ -16,8 +16,8 @@ HELLO, MIX, FORGET, REPORT = "query.hello", "query.mix", "query.forget", "train.
 MESSAGES = {"report": REPORT, "upload": "query.upload", "class_gradients": "query.class_gradients"}
 # Keys of the run's configuration that are not settings of the experiment.
 NOT_SETTINGS = ("experiment", "out", "resume", "allow-changed", "data-dir")
-COUNTS = ("data_counts", "batch_counts", "released_mix")
-NUMBERS = tuple(field.name for field in fields(Report) if field.name not in COUNTS)
+ROWS = ("data_counts", "batch_counts", "released_mix", "update_sketch")
+NUMBERS = tuple(field.name for field in fields(Report) if field.name not in ROWS)
 
 
 class BadAnswerError(Exception):
@@ -76,7 +76,7 @@ def request_records(request: Request, client: int, tag: str) -> RecordDict:
 def report_records(report: Report) -> RecordDict:
     """Pack a report."""
     reported: dict[str, Any] = {}
-    for name in COUNTS:
+    for name in ROWS:
         values = getattr(report, name)
         if values is not None:
             reported[name] = np.asarray(values).tolist()
@@ -91,7 +91,7 @@ def read_report(content: RecordDict) -> Report:
     """Unpack a report; whether it makes sense is for the server's checks."""
     try:
         reported = content.metric_records["report"]
-        parts: dict[str, Any] = {name: np.array(reported[name]) for name in COUNTS if name in reported}
+        parts: dict[str, Any] = {name: np.array(reported[name]) for name in ROWS if name in reported}
         return Report(**parts | {name: reported[name] for name in NUMBERS if name in reported})
     except Exception as error:
         raise BadAnswerError(f"its report cannot be read ({type(error).__name__})") from None

@@ -6,14 +6,15 @@ A lie that could be true (a wrong but possible histogram, a finite but made-up l
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fedteddi.errors import shown
 from fedteddi.heterogeneity.mixes import class_mix
-from fedteddi.protocol.messages import Answers, Report, ReportTable, Request
+from fedteddi.protocol.messages import UPDATE_SKETCH_SIZE, Answers, Report, ReportTable, Request, Told
+from fedteddi.protocol.rejections import Rejected, Rejections
 from fedteddi.schedulers.view import LARGEST, MIX_TOLERANCE
 from fedteddi.settings import Settings
 
@@ -21,50 +22,15 @@ from fedteddi.settings import Settings
 MOST_SAMPLES = 10**9
 # Thirty years.
 LONGEST_S = 1e9
-# What a rule needs, and the part of a report that says it; a loss may be below 0, the others cannot.
+# What a rule needs, the part of a report that says it, and how low that may be: only σ̂² and norms are never below 0.
 ASKED_FOR = {
     "gradient_std": ("gradient_variance", 0.0),
     "loss": ("loss", -LARGEST),
     "update_norm": ("update_norm", 0.0),
+    "update_sketch": ("update_sketch", -LARGEST),
 }
-
-
+SIZES = {"update_sketch": UPDATE_SKETCH_SIZE}  # the parts that are rows of numbers
 MEASURED = {part for part, _ in ASKED_FOR.values()}
-
-
-class Rejected(Exception):
-    """An answer that cannot be used, and why; `not_finite` if training itself may have made it so."""
-
-    def __init__(self, why: str, *, not_finite: bool = False) -> None:
-        super().__init__(why)
-        self.not_finite = not_finite
-
-
-@dataclass
-class Rejections:
-    """Whose answers were not used, and why."""
-
-    causes: dict[int, str] = field(default_factory=dict)
-    not_finite: set[int] = field(default_factory=set)  # those whose numbers left the finite ones
-
-    def add(self, client: int, rejected: Rejected) -> None:
-        """Reject a client's answer."""
-        self.causes[client] = str(rejected)
-        if rejected.not_finite:
-            self.not_finite.add(client)
-
-
-@dataclass
-class Failures:
-    """Who failed in a round, in whatever way, and why: by client."""
-
-    causes: dict[int, str] = field(default_factory=dict)
-
-    def note(self, failed: Mapping[int, str], rejections: Rejections, about: str = "") -> None:
-        """Add those who did not answer and those whose answers were rejected; a client can fail twice in a round."""
-        for client, why in [*failed.items(), *rejections.causes.items()]:
-            before = f"{self.causes[client]}; " if client in self.causes else ""
-            self.causes[client] = f"{before}{about if client in failed else ''}{why}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +44,7 @@ class ReceivedReports:
     batch_mix: np.ndarray  # [n, C]
     reports: Mapping[int, Report]  # of these clients at least
 
-    def told(self, part: str, clients: Iterable[int] | None = None) -> list[float | None]:
+    def told(self, part: str, clients: Iterable[int] | None = None) -> list[Any]:
         """Return a part of every report, or of some."""
         some = self.clients if clients is None else clients
         if isinstance(self.reports, ReportTable):
@@ -87,7 +53,7 @@ class ReceivedReports:
         return [getattr(self.reports[client], part) for client in some]
 
     def numbers(self, part: str, rows: Iterable[int] | None = None) -> np.ndarray:
-        """Return one number of every report, [n], or of some; it was asked of them, so it is there."""
+        """Return a part of every report, [n] or [n, its size], or of some; it was asked of them, so it is there."""
         some = None if rows is None else [self.clients[row] for row in rows]
         return np.array(self.told(part, some), dtype=np.float64)
 
@@ -141,9 +107,18 @@ def _as_usual(table: ReportTable, request: Request, classes: int) -> bool:
             column = table.numbers.get(part, {})
             some = request.measuring if need == "gradient_std" else request.clients
             values = [column.get(client) for client in some]
-            if not all(type(value) is float and least <= value <= LARGEST for value in values):  # nor NaN
+            if not all(_usual(value, part, least) for value in values):
                 return False
     return True
+
+
+def _usual(value: Told, part: str, least: float) -> bool:
+    """Tell whether this is what a part of a report usually is."""
+    if part in SIZES:
+        if type(value) is not np.ndarray or value.dtype != np.float64 or value.shape != (SIZES[part],):
+            return False
+        return bool(least <= value.min() and value.max() <= LARGEST)  # nor NaN
+    return type(value) is float and least <= value <= LARGEST
 
 
 def _stacked(parts: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -280,11 +255,18 @@ def _check_numbers(report: Report, needs: frozenset[str]) -> None:
         value = getattr(report, part)
         if value is None:
             raise Rejected(f"{part} is missing")
-        _check_number(part, value, least, LARGEST, trained=True)
+        check = _check_row if part in SIZES else _check_number
+        check(part, value, least, LARGEST, trained=True)
     if report.compute_s is not None:
         _check_number("compute_s", report.compute_s, 0.0, LONGEST_S)
     if report.channel_gain is not None:
         _check_number("channel_gain", report.channel_gain, 0.0, LARGEST)
+
+
+def _check_row(name: str, values: Any, least: float, most: float, *, trained: bool = False) -> None:
+    row = number_row(name, values, SIZES[name])
+    for worst in (row.min(), row.max()):  # NaN is both
+        _check_number(name, worst.item(), least, most, trained=trained)
 
 
 def _check_number(name: str, value: Any, least: float, most: float, *, trained: bool = False) -> None:

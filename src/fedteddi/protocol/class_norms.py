@@ -7,9 +7,10 @@ import numpy as np
 
 from fedteddi.heterogeneity.estimates import estimate_class_norm
 from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
-from fedteddi.protocol.checks import Failures, ReceivedReports
+from fedteddi.protocol.checks import ReceivedReports
 from fedteddi.protocol.costs import gradient_numbers
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
+from fedteddi.protocol.rejections import Failures
 from fedteddi.protocol.state import ServerState, ask, check_not_diverged
 from fedteddi.protocol.vectors import NotFiniteError, pooled_norms, valid_gradients
 from fedteddi.randomness import keyed_rng

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedteddi.protocol.checks import LONGEST_S, MEASURED, ReceivedReports
+from fedteddi.protocol.checks import LONGEST_S, MEASURED, SIZES, ReceivedReports
 from fedteddi.protocol.messages import ALL_CLIENTS, ClassGradients
 from fedteddi.settings import RadioSettings
 from fedteddi.wireless.radio import Radio, watts_from_dbm
 
 NUMBER_BITS = 32  # as of a model's parameter
-TOLD = (*sorted(MEASURED), "compute_s", "channel_gain")  # single numbers of a report, where they are in it
+TOLD = (*sorted(MEASURED), "compute_s", "channel_gain")  # parts of a report, where they are in it
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def report_numbers(received: ReceivedReports, private: bool) -> np.ndarray:
     classes = received.data_mix.shape[1]
     numbers = np.full(len(received.clients), classes + 1 if private else 2 * classes)
     for part in TOLD:
-        numbers += [value is not None for value in received.told(part)]
+        numbers += [SIZES.get(part, 1) * (value is not None) for value in received.told(part)]
     return numbers
 
 

@@ -15,6 +15,7 @@ from fedteddi.wireless.radio import Radio
 # The paper's CNN: 259,282 parameters of 32 bits (docs/paper.md). τ = 10 steps of b = 32.
 MODEL_BITS = 259_282 * 32.0
 LOCAL_STEPS, BATCH_SIZE = 10, 32
+SKETCH_SIZE = 16  # shorter than in a run, so that the example can be read
 TOTAL_HZ = 20e6
 
 
@@ -24,7 +25,8 @@ def example_round(
     """Return round k of frame 1 with the paper's clients, cell and delays.
 
     What only training could tell is drawn from ranges seen in training with the first reading: σ in 26-30,
-    class norms in 2-11, and a loss and an update norm that grow with the share of new classes.
+    class norms in 2-11, and a loss and an update norm that grow with the share of new classes. Sketches of updates are
+    sums of a random direction for each class.
     """
     check_number("deadline_s", deadline_s, above=0)
     before, after = paper_cifar10_counts(keyed_rng(seed, "arrival"))
@@ -34,6 +36,7 @@ def example_round(
         clients, LOCAL_STEPS * BATCH_SIZE, keyed_rng(seed, "delay", frame=1, round=round)
     )
     batches = batch_counts(after, LOCAL_STEPS, BATCH_SIZE, keyed_rng(seed, "batches", frame=1, round=round))
+    directions = keyed_rng(seed, "sketch").normal(0, SKETCH_SIZE**-0.5, size=(after.shape[1], SKETCH_SIZE))
     guess = keyed_rng(seed, "estimates", frame=1, round=round)
     new_share = np.abs(class_mix(after) - class_mix(before)).sum(axis=1) / 2  # [N]
     return RoundView(
@@ -53,6 +56,7 @@ def example_round(
         class_norm=guess.uniform(2, 11, size=(after.shape[1],)),
         loss=0.5 + 4.0 * new_share + guess.uniform(0, 0.5, size=clients),
         update_norm=0.3 + new_share + guess.uniform(0, 0.1, size=clients),
+        update_sketch=np.round(class_mix(after) @ directions, 3),  # [N,C] @ [C,S] -> [N,S]
         compute_s=compute_s,
         deadline_s=deadline_s,
         model_bits=MODEL_BITS,

@@ -12,10 +12,13 @@ from fedteddi.aggregation import Vector
 # Numbers of a class gradient's sketch (learning/sketch.py): few enough to be cheap, and a prime, so that entries which
 # share one come from all over a layer, whatever its shape.
 SKETCH_SIZE = 509
+# And of an update's: only distances between clients are wanted of it, and everyone sends one in every round.
+UPDATE_SKETCH_SIZE = 127
 # Answers "class_gradients" in place of every client that was asked.
 ALL_CLIENTS = -1
 
 Kind = Literal["report", "upload", "class_gradients"]
+Told = float | np.ndarray | None  # what a report says of one thing that was measured
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,6 +66,7 @@ class Report:
     gradient_variance: float | None = None
     loss: float | None = None
     update_norm: float | None = None
+    update_sketch: np.ndarray | None = None  # of w_n − w_{k−1}, [UPDATE_SKETCH_SIZE]
     compute_s: float | None = None  # measured; None: the server's model of the client's speed
     channel_gain: float | None = None  # measured; None: the server's model of the cell
 
@@ -74,7 +78,7 @@ class ReportTable(Mapping[int, Report]):
     clients: tuple[int, ...]
     data_counts: np.ndarray  # [n, C]
     batch_counts: np.ndarray  # [n, C]
-    numbers: Mapping[str, Mapping[int, float | None]]  # by part of the report, then by client
+    numbers: Mapping[str, Mapping[int, Told]]  # by part of the report, then by client
 
     @cached_property
     def _rows(self) -> dict[int, int]:

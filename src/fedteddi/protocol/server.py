@@ -11,11 +11,12 @@ from fedteddi.errors import DivergedError, InputError
 from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_counts
-from fedteddi.protocol.checks import Failures, ReceivedReports, received_reports
+from fedteddi.protocol.checks import ReceivedReports, received_reports
 from fedteddi.protocol.class_norms import update_class_norm
 from fedteddi.protocol.costs import NOTHING, Cost, report_numbers, sending
 from fedteddi.protocol.gradient_std import measured_gradient_std, who_measures
 from fedteddi.protocol.messages import SKETCH_SIZE, Answers, Request
+from fedteddi.protocol.rejections import Failures
 from fedteddi.protocol.round_json.answer import finish_s
 from fedteddi.protocol.state import RoundFacts, ServerState, ask, check_not_diverged
 from fedteddi.protocol.vectors import (
@@ -28,7 +29,7 @@ from fedteddi.protocol.vectors import (
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.objectives import HasObjective, checked_terms, has_objective
 from fedteddi.schedulers.schedule import AnyScheduler, Schedule, Trace, checked_choice, unlimited
-from fedteddi.schedulers.view import RoundView
+from fedteddi.schedulers.view import ON_REQUEST, RoundView
 from fedteddi.settings import Settings
 from fedteddi.wireless.environment import Environment
 
@@ -238,8 +239,7 @@ class _Round:
             times_scheduled=state.times_scheduled[members],
             gradient_std=state.gradient_std if "gradient_std" in needs else 0.0,
             class_norm=state.class_norm,
-            loss=received.numbers("loss") if "loss" in needs else None,
-            update_norm=received.numbers("update_norm") if "update_norm" in needs else None,
+            **{name: received.numbers(name) if name in needs else None for name in ON_REQUEST},
             classes_seen=state.classes_seen,
             compute_s=compute_s,
             download_s=download_s,

@@ -7,9 +7,9 @@ import numpy as np
 
 from fedteddi.aggregation import State, Vector
 from fedteddi.heterogeneity.objective import ObjectiveTerms
-from fedteddi.protocol.checks import Rejections
 from fedteddi.protocol.costs import Cost
 from fedteddi.protocol.messages import Kind, Request
+from fedteddi.protocol.rejections import Rejections
 from fedteddi.protocol.vectors import NotFiniteError
 from fedteddi.schedulers.schedule import Schedule
 

@@ -10,8 +10,9 @@ import numpy as np
 from fedteddi.aggregation import AGGREGATIONS, Aggregation, FedAvg, FedAvgM, Received, State, Vector
 from fedteddi.aggregation.rule import asked, model_fault, state_fault
 from fedteddi.errors import InputError, guarded
-from fedteddi.protocol.checks import Rejected, Rejections, number_row, whole_counts
+from fedteddi.protocol.checks import number_row, whole_counts
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, ClassGradients, ClassNorms
+from fedteddi.protocol.rejections import Rejected, Rejections
 
 
 class NotFiniteError(Exception):

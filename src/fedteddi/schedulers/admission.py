@@ -1,5 +1,6 @@
 """What all rules share: rank, fill the band in that order, hand out bandwidth."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -18,7 +19,7 @@ OnNoFit = Literal["stop", "skip"]
 class BandOptions:
     """The option every built-in rule has: what happens to the band that nobody needs."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()  # "loss", "update_norm", "gradient_std", "class_norm"
+    needs: ClassVar[frozenset[str]] = frozenset()  # of ON_REQUEST, "gradient_std", "class_norm"
 
     spare_band: SpareBand = "unused"
 
@@ -115,7 +116,33 @@ def fill_band(view: RoundView, order: np.ndarray, options: AdmissionOptions = Ad
     return granted(view, fitting, options.spare_band)
 
 
-def required(view: RoundView, name: Literal["loss", "update_norm"], rule: str) -> np.ndarray:
+def one_by_one(view: RoundView, choose: Callable[[np.ndarray], int], options: AdmissionOptions) -> Schedule:
+    """Schedule whom `choose` picks of those left, one after another, where a choice depends on those before it.
+
+    With "stop" the first who does not fit ends it; with "skip" only those who still fit are left (docs/paper.md D1).
+    """
+    left, left_hz, members = view.schedulable, view.total_hz, list[int]()
+    while True:
+        if options.on_no_fit == "skip":
+            left = left[view.needed_hz[left] <= left_hz]
+        if len(left) == 0:
+            break
+        chosen = choose(left)
+        if not view.needed_hz[chosen] <= left_hz:
+            break
+        members.append(chosen)
+        left_hz -= float(view.needed_hz[chosen])
+        left = left[left != chosen]
+    return granted(view, np.array(members, dtype=np.intp), options.spare_band)
+
+
+def highest(score: np.ndarray, tie: float, rng: np.random.Generator) -> int:
+    """Return the index of the highest score; among those within `tie` of it, a random one."""
+    tied = np.flatnonzero(score >= score.max() - tie)
+    return int(tied[0] if len(tied) == 1 else rng.choice(tied))
+
+
+def required(view: RoundView, name: Literal["loss", "update_norm", "update_sketch"], rule: str) -> np.ndarray:
     """Return a field that is optional in general but not for this rule."""
     values: np.ndarray | None = getattr(view, name)
     if values is None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from fedteddi.laws import Law, first_faults
 from fedteddi.schedulers.made_rounds import following, hopeless, law_rounds, per_client, permuted
@@ -110,9 +111,18 @@ def only_twins_tie(view: RoundView, group: np.ndarray) -> bool:
     """Tell whether whatever a rule might rank by differs between any two clients that are not twins."""
     able = view.schedulable
     drift = np.abs(view.data_mix - view.previous_data_mix).sum(axis=1)
-    ranked_by = (view.num_samples, view.needed_hz, view.channel_gain, view.loss, view.update_norm, drift)
+    numbers = (view.num_samples, view.needed_hz, view.channel_gain, view.loss, view.update_norm)
+    ranked_by = (*numbers, _total_distance(view), drift)
     groups = len(np.unique(group[able]))
     return all(len(np.unique(values[able])) == groups for values in ranked_by if values is not None)
+
+
+def _total_distance(view: RoundView) -> np.ndarray | None:
+    """Return how far each client's update is from all others', [N]: between two clients, the same for both."""
+    if view.update_sketch is None:
+        return None
+    distance = cdist(view.update_sketch, view.update_sketch)  # [N, N]
+    return np.asarray(distance.sum(axis=1).round(9))
 
 
 ANSWERS = "answers every round"

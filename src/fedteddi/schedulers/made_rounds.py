@@ -50,6 +50,7 @@ def random_round(
         class_norm=rng.uniform(0, 10, size=classes),
         loss=rng.random(clients)[who],
         update_norm=rng.random(clients)[who],
+        update_sketch=rng.standard_normal((clients, 5))[who],
         compute_s=compute_s[who],
         deadline_s=deadline_s,
         model_bits=model_bits,

@@ -36,3 +36,5 @@ ENERGY_QUEUES = Reference(
     "after Sun, Zhou, Niu, Gündüz, IEEE JSAC 40(1), 2022, and Xu, Wang, IEEE TWC 20(2), 2021",
     _ENTRIES["sun2022dynamic"] + "\n\n" + _ENTRIES["xu2021client"],
 )
+DIVFL = Reference("Balakrishnan et al., ICLR 2022", _ENTRIES["balakrishnan2022diverse"])
+FEDCOR = Reference("Tang et al., CVPR 2022", _ENTRIES["tang2022fedcor"])

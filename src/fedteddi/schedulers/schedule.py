@@ -78,7 +78,7 @@ class Schedule:
 
 @runtime_checkable
 class Scheduler(Protocol):
-    """A rule: anything with a name and this method. `needs` may name "loss" and "update_norm"."""
+    """A rule: anything with a name and this method; `needs` says what it asks for (docs/extend.md)."""
 
     name: str
 

@@ -20,7 +20,7 @@ from fedteddi.errors import InputError, reworded
 from fedteddi.schedulers.made_rounds import following, random_round
 from fedteddi.schedulers.memory import State, as_json, from_json
 from fedteddi.schedulers.schedule import AnyScheduler, Schedule, choice_of, fault_in_words, first_state
-from fedteddi.schedulers.view import RoundView
+from fedteddi.schedulers.view import ON_REQUEST, RoundView
 from fedteddi.wireless.uplink import minimum_bandwidth_hz
 
 START = object()  # the state before the first round, whatever the rule says it is
@@ -109,9 +109,7 @@ def trial_round(num_clients: int, num_classes: int) -> RoundView:
 def _as_asked(rule: AnyScheduler, view: RoundView) -> RoundView:
     """Leave out what the rule would not receive in a run."""
     needs = getattr(rule, "needs", ())
-    asked: dict[str, Any] = {
-        name: getattr(view, name) if name in needs else None for name in ("loss", "update_norm")
-    }
+    asked: dict[str, Any] = {name: getattr(view, name) if name in needs else None for name in ON_REQUEST}
     return dataclasses.replace(view, **asked)
 
 

@@ -36,14 +36,15 @@ USUAL: dict[str, tuple[type[Any], float, float]] = {
     for name, limits in SCALARS.items()
 }
 OPTIONAL = ("deadline_s", "model_bits")
+ON_REQUEST = ("loss", "update_norm", "update_sketch")  # there only if the rule asks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoundView:
     """One round as the server sees it before it chooses. N clients reported, C classes exist.
 
-    Checked, and read-only from here on; an error names the field and the client. The three mixes, which can be
-    large, are not copied: leave the arrays you pass alone.
+    Checked, and read-only from here on; an error names the field and the client. The three mixes and the sketches,
+    which can be large, are not copied: leave the arrays you pass alone.
     """
 
     frame: int  # l, from 0
@@ -62,6 +63,8 @@ class RoundView:
     class_norm: np.ndarray  # L^(c), [C]
     loss: np.ndarray | None = None  # of w_{k−1} on the client's first batch, [N]; only if the rule asks
     update_norm: np.ndarray | None = None  # ‖w_n − w_{k−1}‖, [N]; only if the rule asks
+    # A random projection of w_n − w_{k−1} that nearly keeps distances, [N, S]; only if the rule asks.
+    update_sketch: np.ndarray | None = None
     # [C]; left out: every class with a positive share now or before.
     classes_seen: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     compute_s: np.ndarray | None = None  # t_cp, [N]
@@ -96,6 +99,8 @@ class RoundView:
         for name in ("channel_gain", "loss", "update_norm", "compute_s"):
             if getattr(self, name) is not None:
                 self._keep(name, _numbers(name, getattr(self, name), clients))
+        if self.update_sketch is not None:
+            self._keep("update_sketch", _rows("update_sketch", self.update_sketch, clients))
         if self.download_s is not None:
             if self.compute_s is None:
                 raise InputError("download_s needs compute_s, which is missing: give both, or neither")
@@ -227,6 +232,20 @@ def _numbers(name: str, values: ArrayLike, length: int) -> np.ndarray:
     if not (lowest <= array.min() and array.max() <= LARGEST):  # nor is NaN within these
         good = (array >= lowest) & (array <= LARGEST)
         _refuse_first(name, array, good, f"give a finite number, {limits}")
+    return array
+
+
+def _rows(name: str, values: ArrayLike, clients: int) -> np.ndarray:
+    array = _array(name, values, 2).astype(np.float64, copy=False)
+    if len(array) != clients or not array.size:
+        raise InputError(
+            f"{name} has shape {array.shape}: give {clients} rows, as num_samples has entries, and a number in each"
+        )
+    if not np.abs(array).max() <= LARGEST:  # nor is NaN
+        row, column = (int(i) for i in np.argwhere(~(np.abs(array) <= LARGEST))[0])
+        raise InputError(
+            f"{name}[{row}][{column}]={shown(array[row, column])}: give a finite number, at most 1e100 in size"
+        )
     return array
 
 

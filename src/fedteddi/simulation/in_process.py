@@ -17,16 +17,19 @@ from fedteddi.learning.engine import ALL, Engine, Probe
 from fedteddi.learning.sketch import sketch
 from fedteddi.protocol.messages import (
     ALL_CLIENTS,
+    UPDATE_SKETCH_SIZE,
     Answers,
     ClassGradients,
     ClassNorms,
     Report,
     ReportTable,
     Request,
+    Told,
 )
 from fedteddi.simulation.clients import Clients
 
 Asked = list[tuple[Clients, Request]]
+OF_UPDATES = frozenset({"update_norm", "update_sketch"})  # whoever is asked for these must be trained
 GRADIENTS_AT_ONCE = 64  # whole ones, held until they are sketched
 
 
@@ -87,7 +90,7 @@ class InProcess:
         found = []
         for place, (clients, request) in enumerate(asked):
             measuring = request.clients if request.needs & {"loss", "update_norm"} else request.measuring
-            numbers: dict[str, dict[int, float | None]] = {}
+            numbers: dict[str, dict[int, Told]] = {}
             for client in measuring:
                 variance, loss = probed.get((place, client), (None, None))
                 trained = clients.parked.get((request.frame, request.round, client))
@@ -98,8 +101,18 @@ class InProcess:
                     numbers.setdefault("loss", {})[client] = loss
                 if trained and "update_norm" in request.needs:
                     numbers.setdefault("update_norm", {})[client] = trained.update_norm
+            if "update_sketch" in request.needs:
+                numbers["update_sketch"] = self._update_sketches(clients, request)
             found.append(Answers(_told(clients, request, numbers), {}))
         return found
+
+    def _update_sketches(self, clients: Clients, request: Request) -> dict[int, Told]:
+        """Return a sketch of w_n − w_{k−1} of every client."""
+        start, seed = self.engine.place(request.weights), clients.settings.seed
+        ends = [clients.parked[request.frame, request.round, n].weights for n in request.clients]
+        # One by one: few differences are held at a time, and no bit depends on who else is asked.
+        rows = torch.stack([sketch(end - start, seed, UPDATE_SKETCH_SIZE) for end in ends])
+        return dict(zip(request.clients, rows.double().cpu().numpy(), strict=True))
 
     def _probed(self, asked: Asked) -> dict[tuple[int, int], tuple[float | None, float]]:
         """Return the gradient variance and loss of first batches that rules want, by place in the list and client."""
@@ -188,7 +201,7 @@ class InProcess:
 
 
 def _told(
-    clients: Clients, request: Request, numbers: Mapping[str, Mapping[int, float | None]]
+    clients: Clients, request: Request, numbers: Mapping[str, Mapping[int, Told]]
 ) -> Mapping[int, Report]:
     """Return the clients' reports: what they hold and train on, and the numbers that the rule needs."""
     counts = clients.plan.frames[request.frame].counts
@@ -207,4 +220,4 @@ def _told(
 
 def _trains_to_report(clients: Clients, request: Request) -> bool:
     steps = clients.loss_over_steps and "loss" in request.needs
-    return clients.train_everyone or steps or "update_norm" in request.needs
+    return clients.train_everyone or steps or bool(request.needs & OF_UPDATES)

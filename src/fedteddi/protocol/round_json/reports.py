@@ -18,7 +18,7 @@ OPTIONAL = {
     for name, f in FIELDS.items()
     if f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
 }
-TABLES = ("batch_mix", "data_mix", "previous_data_mix")
+TABLES = ("batch_mix", "data_mix", "previous_data_mix", "update_sketch")
 LISTS = (
     "num_samples",
     "needed_hz",
@@ -146,10 +146,10 @@ def _numbers(name: str, value: Any, depth: int) -> np.ndarray:
     rows = []
     for i, row in enumerate(value):
         if not isinstance(row, list):
-            raise InputError(f"{name}[{i}] is a {_kind(row)}: give a list with a share for every class")
+            raise InputError(f"{name}[{i}] is a {_kind(row)}: give a list of numbers")
         if len(row) != len(value[0]):
             raise InputError(
-                f"{name}[{i}] has {len(row)} shares, {name}[0] has {len(value[0])}: give as many"
+                f"{name}[{i}] has {len(row)} entries, {name}[0] has {len(value[0])}: give as many"
             )
         rows.append([_number(f"{name}[{i}][{c}]", entry) for c, entry in enumerate(row)])
     return np.array(rows, dtype=np.float64) if rows else np.zeros((0, 0))

@@ -70,7 +70,12 @@ class LyapunovEnergy(AdmissionOptions):
 
     def energy(self, view: RoundView, clients: np.ndarray, granted_hz: np.ndarray) -> np.ndarray:
         """Return E_n of clients with this bandwidth, in units of the budget, [n]."""
-        if view.compute_s is None or view.ready_s is None or view.deadline_s is None or view.model_bits is None:
+        if (
+            view.compute_s is None
+            or view.ready_s is None
+            or view.deadline_s is None
+            or view.model_bits is None
+        ):
             raise InputError(f"{self.name} counts energy: give compute_s, deadline_s and model_bits")
         compute_s = view.compute_s[clients]
         signal = signal_hz(view.model_bits, view.deadline_s - view.ready_s[clients], view.needed_hz[clients])
