@@ -1,6 +1,6 @@
 """What solved weights (`server.aggregation = target-weights`) change: accuracy with and without, by scheduler and ν.
 
-    python benchmarks/aggregation_weights.py [--write docs/results/target-weights.md] [--rounds 60] [--seeds 2]
+    python benchmarks/aggregation_weights.py [--write docs/results/target-weights.md] [--rounds 30] [--seeds 2]
 
 The experiments `fashion` and `evolving` on the embedded Fashion-MNIST, seeds 0, 1, …: those on which the rule may be
 developed. Every seed has the same data, channels and batches in all rows; so differences are taken seed by seed.
@@ -20,16 +20,16 @@ from fedteddi.settings import load_experiment
 from growth import markdown
 
 BEGINS, ENDS = (f"<!-- benchmarks/aggregation_weights.py {part} -->\n" for part in ("begins", "ends"))
-EXPERIMENTS = ("fashion", "evolving")
 RULES = ("random", "fedteddi", "fed-cbs", "fedteddi-plus")
-DEFAULT_NU, OTHER_NU = 0.3, (0.1, 1.0)
-NU_OF = ("random", "fedteddi-plus")  # on the first experiment
+SOME = ("random", "fedteddi-plus")
+EXPERIMENTS = {"fashion": RULES, "evolving": SOME}
+DEFAULT_NU, OTHER_NU = 0.3, {"fashion": (0.1, 1.0), "evolving": ()}  # those of SOME
 
 Row = tuple[str, str, float | None]  # experiment, scheduler, ν; None: α_n ∝ D_n
 Found = Mapping[Row, Sequence[RunRecord]]
 
 
-def row(what: Row, rounds: int, seeds: int, out: Path | None) -> list[RunRecord]:
+def row(what: Row, rounds: int, seeds: int, epochs: int, out: Path | None) -> list[RunRecord]:
     """Play one row of the tables on one core; `out` keeps its runs, and goes on with what is there."""
     torch.set_num_threads(1)
     experiment, rule, size_weight = what
@@ -37,6 +37,7 @@ def row(what: Row, rounds: int, seeds: int, out: Path | None) -> list[RunRecord]
     frames = sum(count > 0 for count in base.rounds)
     chosen = base.changed(
         rounds=[count and rounds // frames for count in base.rounds],
+        training__pretrain_epochs=min(epochs, base.training.pretrain_epochs),
         evaluation__every=2,
         evaluation__test_images=1000,
     )
@@ -49,20 +50,22 @@ def row(what: Row, rounds: int, seeds: int, out: Path | None) -> list[RunRecord]
     return study.of(rule)
 
 
-def play(rounds: int, seeds: int, out: Path | None, rules: Sequence[str]) -> Found:
+def play(rounds: int, seeds: int, epochs: int, out: Path | None, rules: Sequence[str]) -> Found:
     """Play every row, two at a time."""
-    rows: list[Row] = [
-        (experiment, rule, nu) for experiment in EXPERIMENTS for rule in rules for nu in (None, DEFAULT_NU)
-    ]
-    rows += [(EXPERIMENTS[0], rule, nu) for rule in rules if rule in NU_OF for nu in OTHER_NU]
+    rows: list[Row] = []
+    for experiment, own in EXPERIMENTS.items():
+        for rule in (rule for rule in own if rule in rules):
+            tried = (DEFAULT_NU, *(OTHER_NU[experiment] if rule in SOME else ()))
+            rows += [(experiment, rule, nu) for nu in (None, *sorted(tried))]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        found = pool.starmap(row, [(what, rounds, seeds, out) for what in rows], chunksize=1)
+        found = pool.starmap(row, [(what, rounds, seeds, epochs, out) for what in rows], chunksize=1)
     return dict(zip(rows, found, strict=True))
 
 
 def over_the_rounds(run: RunRecord, kind: Accuracy) -> float:
-    """Return the mean accuracy of all evaluations, those of the models that enter a frame among them."""
-    return statistics.mean(record.accuracy(kind) for record in run.records if record.is_evaluated)
+    """Return the mean over the evaluations of all frames that have rounds, those of their first models among them."""
+    lengths = run.settings.rounds
+    return statistics.mean(r.accuracy(kind) for r in run.records if r.is_evaluated and lengths[r.frame])
 
 
 def gains(found: Found, what: Row, kind: Accuracy) -> list[float]:
@@ -76,7 +79,7 @@ def gains(found: Found, what: Row, kind: Accuracy) -> list[float]:
 
 def verdict(found: Found, kind: Accuracy) -> str:
     """Say where the default ν is above and below no solved weights on every seed."""
-    said = {"higher": [], "lower": [], "mixed": []}  # type: dict[str, list[str]]
+    said: dict[str, list[str]] = {"higher": [], "lower": [], "mixed": []}
     for experiment, rule, nu in found:
         if nu == DEFAULT_NU:
             own = gains(found, (experiment, rule, nu), kind)
@@ -114,12 +117,13 @@ def main() -> None:
     """Print the tables, or put them into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", type=Path, help="replace the marked part of this page")
-    parser.add_argument("--rounds", type=int, default=60, help="shared equally among an experiment's frames")
+    parser.add_argument("--rounds", type=int, default=30, help="shared equally among an experiment's frames")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--out", type=Path, help="keep the runs here, and go on with those that are there")
+    parser.add_argument("--epochs", type=int, default=10, help="of fashion's pre-training, at most")
     parser.add_argument("--scheduler", nargs="+", default=RULES)
     options = parser.parse_args()
-    text = report(play(options.rounds, options.seeds, options.out, options.scheduler))
+    text = report(play(options.rounds, options.seeds, options.epochs, options.out, options.scheduler))
     print(text)
     if options.write:
         page = options.write.read_text(encoding="utf-8")

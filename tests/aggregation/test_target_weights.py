@@ -121,11 +121,11 @@ def test_options_are_checked(options: dict[str, Any], message: str) -> None:
     assert message in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "missing", ["batch_mix", "everyone_batch_mix", "classes_seen", "rounds_in_frame"]
-)
+@pytest.mark.parametrize("missing", ["batch_mix", "everyone_batch_mix", "classes_seen", "rounds_in_frame"])
 def test_who_gives_no_mixes_is_told_what_is_missing(missing: str) -> None:
-    with pytest.raises(InputError, match=r"everyone_batch_mix, classes_seen and rounds_in_frame: give all four"):
+    with pytest.raises(
+        InputError, match=r"everyone_batch_mix, classes_seen and rounds_in_frame: give all four"
+    ):
         TargetWeights().weights(received(**{missing: None}))
     bare = received(batch_mix=None, everyone_batch_mix=None)
     assert TargetWeights(mixes="data").weights(bare).sum() == pytest.approx(1.0)

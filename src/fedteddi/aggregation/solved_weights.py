@@ -2,8 +2,7 @@
 
 import numpy as np
 
-# A bound counts as rightly active if the objective would fall by no more than this along the way in, relative to its
-# curvature.
+# A weight stays at its bound if the objective's slope on the way in is no steeper than this, with a curvature of 1.
 TOLERANCE = 1e-13
 AT_ZERO, FREE, AT_MOST = -1, 0, 1
 
@@ -20,7 +19,7 @@ def solved_weights(mix: np.ndarray, target: np.ndarray, size_weight: float, most
         return weights
     gaps = mix - target  # Σ ω = 1: Σ ω_n p_n − t = Σ ω_n (p_n − t), [n, C]
     curvature = gaps @ gaps.T + size_weight**2 * np.eye(count)
-    curvature /= curvature.max()  # of ½ ωᵀHω, [n, n]
+    curvature /= curvature.max()  # H of ½ ωᵀHω, [n, n]
     at = np.full(count, FREE)
     # A pass fixes a weight at a bound, or ends at the best point of its free weights, lower than any before, and frees
     # one: so no set of free weights is met twice.
@@ -33,16 +32,16 @@ def solved_weights(mix: np.ndarray, target: np.ndarray, size_weight: float, most
             at[free[bound]] = AT_ZERO if goal[bound] < moved[bound] else AT_MOST
             weights[free[bound]] = 0.0 if at[free[bound]] == AT_ZERO else most
             continue
-        pull = (curvature @ weights - level) * at  # how fast the objective would fall with a bound weight set free
-        loosest = int(np.argmax(pull))
-        if pull[loosest] <= TOLERANCE:
+        slope = (curvature @ weights - level) * at  # down which each would go if it were set free, [n]
+        steepest = int(np.argmax(slope))
+        if slope[steepest] <= TOLERANCE:
             return weights
-        at[loosest] = FREE
+        at[steepest] = FREE
     raise AssertionError("far fewer passes are enough")
 
 
 def _best_inside(curvature: np.ndarray, weights: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the best free weights if the others stay and Σ ω = 1 is all that binds, and the gradient they then have."""
+    """Return the best free weights if the others stay and Σ ω = 1 alone binds, and the gradient they then have."""
     fixed = np.delete(np.arange(len(weights)), free)
     block = curvature[np.ix_(free, free)]
     known = curvature[np.ix_(free, fixed)] @ weights[fixed]
