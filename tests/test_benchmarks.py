@@ -212,6 +212,23 @@ def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:
     assert made.split("<!-- ")[0] == committed.split("<!-- ")[0]
 
 
+def test_solved_weights_are_set_beside_those_by_samples(tmp_path: Path) -> None:
+    """One seed, three rounds: a row for each ν, with its gain, and the page around the tables stays."""
+    page = tmp_path / "page.md"
+    committed = (ROOT / "docs" / "results" / "target-weights.md").read_text(encoding="utf-8")
+    page.write_text(committed, encoding="utf-8")
+    words = ["--rounds", "3", "--seeds", "1", "--epochs", "0", "--scheduler", "random"]
+    run("benchmarks/aggregation_weights.py", *words, "--write", str(page))
+    made = page.read_text(encoding="utf-8")
+    around = "<!-- benchmarks/aggregation_weights.py (?:begins|ends) -->"
+    assert re.split(around, made)[::2] == re.split(around, committed)[::2]
+    rows = re.findall(r"^\| random \| (\S.*?) \| [\d.]+ \| [\d.]+ \| (\S*) ?\|", made, re.MULTILINE)
+    assert [name for name, _ in rows] == ["α ∝ D", "ν = 0.1", "ν = 0.3", "ν = 1", "α ∝ D", "ν = 0.3"]
+    assert [bool(re.fullmatch(r"[+-]0\.\d{3}", gain)) for _, gain in rows] == [
+        name != "α ∝ D" for name, _ in rows
+    ]
+
+
 @pytest.mark.parametrize("name", ["precision", "bound"])
 def test_a_page_about_summaries_is_what_they_give(tmp_path: Path, name: str) -> None:
     """The committed page comes out again byte for byte; nothing but its figure lies in its folder."""

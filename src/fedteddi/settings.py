@@ -140,7 +140,7 @@ class EvaluationSettings(Section):
 class ServerSettings(Section):
     """What the server does with uploads, and how far it trusts what clients say (docs/metrics.md)."""
 
-    aggregation: str = "fedavg"  # fedavg, fedavgm, or your own as file.py:Class
+    aggregation: str = "fedavg"  # fedavg, fedavgm, target-weights, or your own as file.py:Class
     aggregation_options: dict[str, Any] = {}
     max_sample_share: Annotated[float, Field(gt=0, le=1)] = 1.0  # of one client in any average; 1 = no bound
 

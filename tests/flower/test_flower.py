@@ -135,6 +135,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
             for rule in ("fedteddi", "power-of-choice", "best-norm", "divfl", "random", "age-of-update")
         ),
         ("fedteddi", {"estimates__class_gradients": "sketch"}),
+        ("random", {"server__aggregation": "target-weights"}),
     ],
 )
 def test_a_fleet_gives_the_simulators_results(rule: str, changes: dict[str, Any], tmp_path: Path) -> None:

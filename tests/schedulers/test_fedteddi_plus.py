@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fedteddi import InputError, RoundView, example_round, make_scheduler
+from fedteddi.heterogeneity.target import uniform_share
 from fedteddi.schedulers.made_rounds import permuted, random_round
-from fedteddi.schedulers.rules.fedteddi_plus import FedTeddiPlus, uniform_share
+from fedteddi.schedulers.rules.fedteddi_plus import FedTeddiPlus
 
 
 def slow_objective(view: RoundView, members: tuple[int, ...], rule: FedTeddiPlus) -> float:

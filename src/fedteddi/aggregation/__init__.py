@@ -5,6 +5,7 @@ from typing import Any, cast
 from fedteddi.aggregation.fedavg import FedAvg
 from fedteddi.aggregation.fedavgm import FedAvgM
 from fedteddi.aggregation.rule import Aggregation, Received, State, Vector
+from fedteddi.aggregation.target_weights import TargetWeights
 from fedteddi.registry import Kind, has_method, make, must
 
 __all__ = [
@@ -14,11 +15,12 @@ __all__ = [
     "FedAvgM",
     "Received",
     "State",
+    "TargetWeights",
     "Vector",
     "make_aggregation",
 ]
 
-BUILT_IN: dict[str, type[Any]] = {"fedavg": FedAvg, "fedavgm": FedAvgM}
+BUILT_IN: dict[str, type[Any]] = {"fedavg": FedAvg, "fedavgm": FedAvgM, "target-weights": TargetWeights}
 AGGREGATIONS = Kind(
     name="aggregations",
     one="aggregation",

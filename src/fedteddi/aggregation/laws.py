@@ -4,6 +4,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -52,12 +53,12 @@ def repeats_itself(rule: Aggregation, game: Game) -> Iterator[str]:
 
 
 def leaves_its_input(rule: Aggregation, game: Game) -> Iterator[str]:
-    """The model, the uploads, the shares and the state are not changed: others still use them."""
+    """What was received and the state are not changed: others still use them."""
     state = rule.initial_state(game[0].model) if remembers(rule) else None  # type: ignore[attr-defined]
     for received in game:
-        before = copy.deepcopy((received.model, received.uploads, received.shares, state))
+        before = copy.deepcopy((vars(received), state))
         _, after = asked(rule, received, state)
-        if not _same(before, (received.model, received.uploads, received.shares, state)):
+        if not _same(before, (vars(received), state)):
             yield f"changed what it was given (round {received.round}): make new vectors instead"
         state = after
 
@@ -81,6 +82,8 @@ def ignores_order(rule: Aggregation, game: Game) -> Iterator[str]:
             uploads=tuple(received.uploads[index] for index in order),
             shares=received.shares[order],
             client_id=received.client_id[order],
+            batch_mix=None if received.batch_mix is None else received.batch_mix[order],
+            data_mix=None if received.data_mix is None else received.data_mix[order],
         )
         one, other = (_numbers(asked(copy.deepcopy(rule), r, None)[0]) for r in (received, shuffled))
         if np.abs(one - other).max() > ROUNDING * np.abs(one).max():
@@ -108,8 +111,9 @@ def check_aggregation(rule: Aggregation, vector: Make = np.asarray, games: int =
         )
 
 
-def refuse_own_memory(rule: Aggregation, name: str, model: Vector) -> None:
+def refuse_own_memory(rule: Aggregation, name: str, model: Vector, classes: int) -> None:
     """Refuse a rule that remembers outside its state, or changes what it is given, before anything runs."""
+    rng = np.random.default_rng(0)
     game = [
         Received(
             frame=0,
@@ -118,6 +122,7 @@ def refuse_own_memory(rule: Aggregation, name: str, model: Vector) -> None:
             uploads=(model * 0.9, model * 1.2),
             shares=np.array([0.25, 0.75]),
             client_id=np.arange(2),
+            **_made_mixes(rng, 2, classes),
         )
         for number in (1, 2, 3)
     ]
@@ -130,7 +135,7 @@ def refuse_own_memory(rule: Aggregation, name: str, model: Vector) -> None:
 
 
 def law_games(count: int, vector: Make = np.asarray) -> Iterator[Game]:
-    """Yield runs of six rounds: models of 1 to 40 numbers, 1 to 9 uploads of very unequal shares."""
+    """Yield runs of six rounds: models of 1 to 40 numbers, 1 to 9 uploads of very unequal shares and class mixes."""
     for seed in range(count):
         rng = np.random.default_rng(seed)
         size = (1, 2, 40)[seed % 3]
@@ -146,10 +151,28 @@ def law_games(count: int, vector: Make = np.asarray) -> Iterator[Game]:
                     uploads=tuple(vector(upload) for upload in uploads),
                     shares=rng.dirichlet(np.full(clients, 0.7)) * 0.99 + 0.01 / clients,
                     client_id=rng.permutation(20)[:clients],
+                    **_made_mixes(rng, clients, (1, 3, 10)[number % 3]),
                 )
             )
             model = uploads.mean(axis=0)
         yield game
+
+
+def _made_mixes(rng: np.random.Generator, clients: int, classes: int) -> dict[str, Any]:
+    """Return what `Received` has about classes: clients with few of them each, and one class that nobody has yet."""
+    here = max(classes - 1, 1)
+    batch, data, *everyone = (
+        np.pad(rng.dirichlet(np.full(here, 0.3), size=size), ((0, 0), (0, classes - here)))
+        for size in (clients, clients, 1, 1)
+    )
+    return {
+        "rounds_in_frame": 6,
+        "batch_mix": batch,
+        "data_mix": data,
+        "everyone_batch_mix": everyone[0][0],
+        "everyone_data_mix": everyone[1][0],
+        "classes_seen": np.arange(classes) < here,
+    }
 
 
 def _numbers(vector: Vector) -> np.ndarray:

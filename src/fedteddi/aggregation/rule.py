@@ -15,7 +15,10 @@ NUMBERS = frozenset(("bool", "uint8", "int8", "int16", "int32", "int64", "float1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Received:
-    """What the server holds when it aggregates; n clients' uploads have arrived and are finite. Do not change it."""
+    """What the server holds when it aggregates; n clients' uploads have arrived and are finite. Do not change it.
+
+    A server gives all of it; who calls a rule that looks at no classes may leave them out.
+    """
 
     frame: int
     round: int  # k, from 1
@@ -23,6 +26,13 @@ class Received:
     uploads: tuple[Vector, ...]  # w_n after local training, n vectors [P] like the model
     shares: np.ndarray  # α_n(S), [n]; they add up to 1
     client_id: np.ndarray  # which client each upload is from, [n]
+    rounds_in_frame: int | None = None  # K
+    batch_mix: np.ndarray | None = None  # class shares of what each upload was trained on, [n, C]
+    data_mix: np.ndarray | None = None  # of all that its client holds, [n, C]
+    everyone_batch_mix: np.ndarray | None = None  # Σ α_n p_n over all who reported, [C]
+    everyone_data_mix: np.ndarray | None = None  # [C]
+    classes_seen: np.ndarray | None = None  # which classes have appeared so far, [C]
+    max_sample_share: float = 1.0  # no weight may be above it, but for 1/n where n of it are less than 1
 
 
 @runtime_checkable

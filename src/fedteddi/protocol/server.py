@@ -6,9 +6,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from fedteddi.aggregation import Aggregation, Received, State, Vector
+from fedteddi.aggregation import Aggregation, State, Vector
 from fedteddi.errors import DivergedError, InputError
-from fedteddi.heterogeneity.mixes import sample_shares
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_counts
 from fedteddi.protocol.checks import ReceivedReports, received_reports
@@ -19,6 +18,7 @@ from fedteddi.protocol.messages import SKETCH_SIZE, Answers, Request
 from fedteddi.protocol.rejections import Failures
 from fedteddi.protocol.round_json.answer import finish_s
 from fedteddi.protocol.state import RoundFacts, ServerState, ask, check_not_diverged
+from fedteddi.protocol.uploads import received_uploads
 from fedteddi.protocol.vectors import (
     NotFiniteError,
     aggregated,
@@ -272,7 +272,7 @@ class _Round:
         return list(arrived)
 
     def _aggregated(self, received: ReceivedReports, arrived: dict[int, Vector]) -> tuple[Vector, State]:
-        uploads = _uploads(self.state, self.settings, received, arrived)
+        uploads = received_uploads(self.state, self.settings, received, arrived)
         name = self.settings.server.aggregation
         return aggregated(self.aggregation, name, uploads, self.state.aggregation)
 
@@ -308,21 +308,6 @@ def _trace(rule: AnyScheduler, chosen: Schedule, reported: tuple[int, ...]) -> T
         raise InputError(
             f"{rule.name} gave a trace that cannot be recorded ({error}): correct it, or evaluation.trace = false"
         ) from None
-
-
-def _uploads(
-    state: ServerState, settings: Settings, received: ReceivedReports, arrived: dict[int, Vector]
-) -> Received:
-    clients = np.array(list(arrived))
-    held = received.num_samples[np.searchsorted(received.clients, clients)]
-    return Received(
-        frame=state.frame,
-        round=state.round,
-        model=state.weights,
-        uploads=tuple(arrived.values()),
-        shares=sample_shares(bounded_counts(held, settings.server.max_sample_share)),
-        client_id=clients,
-    )
 
 
 def _measured(given: list[float | None], modelled: np.ndarray) -> np.ndarray:

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.aggregation import AGGREGATIONS, Aggregation, FedAvg, FedAvgM, Received, State, Vector
+from fedteddi.aggregation import (
+    AGGREGATIONS,
+    Aggregation,
+    FedAvg,
+    FedAvgM,
+    Received,
+    State,
+    TargetWeights,
+    Vector,
+)
 from fedteddi.aggregation.rule import asked, model_fault, state_fault
 from fedteddi.errors import InputError, guarded
 from fedteddi.protocol.checks import number_row, whole_counts
@@ -62,7 +71,7 @@ def drop_not_finite(uploads: dict[int, Vector], rejections: Rejections) -> None:
 
 def shows_not_finite(rule: Aggregation) -> bool:
     """Tell whether an upload that is not finite always makes a model that is not: then one look at that will do."""
-    return type(rule) in (FedAvg, FedAvgM)
+    return type(rule) in (FedAvg, FedAvgM, TargetWeights)  # 0 times infinity is no number either
 
 
 def aggregated(rule: Aggregation, name: str, received: Received, state: State) -> tuple[Vector, State]:
@@ -76,7 +85,7 @@ def aggregated(rule: Aggregation, name: str, received: Received, state: State) -
     if fault:
         raise InputError(f"{label} returned {fault}: {remedy}; try 'fedteddi check --kind aggregation' on it")
     if not finite(model):
-        if type(rule) is FedAvg:
+        if type(rule) in (FedAvg, TargetWeights):
             raise NotFiniteError
         own = type(rule) not in AGGREGATIONS.built_in().values()
         raise NotFiniteError(

@@ -60,7 +60,8 @@ class Run:
         server = settings.server
         self.aggregation = make_aggregation(server.aggregation, **server.aggregation_options)
         if server.aggregation not in AGGREGATIONS.built_in():
-            refuse_memory_of_aggregation(self.aggregation, server.aggregation, self.state.weights)
+            classes = len(self.state.class_norm)
+            refuse_memory_of_aggregation(self.aggregation, server.aggregation, self.state.weights, classes)
         name = settings.training.local_training
         if name not in LOCAL_TRAINING.built_in() and self.clients.local_training is not None:
             refuse_broken(self.clients.local_training, name)

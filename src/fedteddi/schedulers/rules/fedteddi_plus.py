@@ -11,8 +11,9 @@ import numpy as np
 from fedteddi.errors import check_choice, check_number
 from fedteddi.heterogeneity.divergence import Distance
 from fedteddi.heterogeneity.drift import temporal_drift
-from fedteddi.heterogeneity.mixes import pooled_mix, uniform_mix
+from fedteddi.heterogeneity.mixes import pooled_mix
 from fedteddi.heterogeneity.objective import Objective, drift_weight
+from fedteddi.heterogeneity.target import MovingTarget
 from fedteddi.schedulers.references import OURS, Reference
 from fedteddi.schedulers.search.greedy import Found, greedy
 from fedteddi.schedulers.search.problem import SearchProblem
@@ -23,13 +24,8 @@ from fedteddi.schedulers.view import RoundView
 Search = Literal["greedy", "refined"]
 
 
-def uniform_share(first: float, last: float, round: int, rounds_in_frame: int) -> float:
-    """Return θ_k = first + (last − first) k/K: how much of the target is equal shares of all classes seen."""
-    return first + (last - first) * round / rounds_in_frame
-
-
 @dataclass(frozen=True, kw_only=True)
-class FedTeddiPlus(SearchingRule):
+class FedTeddiPlus(MovingTarget, SearchingRule):
     """Lowest ‖class mix − target‖₂ + ν/√|S| within the band; the target moves from equal shares towards everyone's.
 
     It needs nothing but the class histograms: no gradient is estimated.
@@ -39,17 +35,14 @@ class FedTeddiPlus(SearchingRule):
     reference: ClassVar[Reference] = OURS
     called: ClassVar[tuple[str, str, str]] = ("objective", "size", "distance")
 
-    uniform_first: float = 1.0  # θ before the first round of a frame
-    uniform_last: float = 0.25  # θ in the last
     size_weight: float = 0.3  # ν
     lambda0: float = 0.0  # of the drift term, which a uniform target makes superfluous
     distance: Distance = "euclidean"
     search: Search = "refined"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("uniform_first", self.uniform_first, at_least=0, at_most=1)
-        check_number("uniform_last", self.uniform_last, at_least=0, at_most=1)
+        SearchingRule.__post_init__(self)
+        MovingTarget.__post_init__(self)
         check_number("size_weight", self.size_weight, at_least=0, at_most=1e100)
         check_number("lambda0", self.lambda0, at_least=0, at_most=1e100)
         check_choice("distance", self.distance, get_args(Distance))
@@ -58,13 +51,12 @@ class FedTeddiPlus(SearchingRule):
     def objective(self, view: RoundView) -> Objective:
         """Return the objective of this round: classes count alike, and ν stands for σ/√b."""
         alike = np.ones(view.num_classes)
-        uniform = uniform_share(self.uniform_first, self.uniform_last, view.round, view.rounds_in_frame)
         everyone = pooled_mix(view.num_samples, view.batch_mix)
         return Objective(
             num_samples=view.num_samples,
             batch_mix=view.batch_mix,
             drift=temporal_drift(view.data_mix, view.previous_data_mix, alike),
-            target_mix=uniform * uniform_mix(view.classes_seen) + (1.0 - uniform) * everyone,  # [C]
+            target_mix=self.target_mix(everyone, view.classes_seen, view.round, view.rounds_in_frame),
             class_norm=alike,
             gradient_std=self.size_weight,
             batch_size=1,
