@@ -78,14 +78,9 @@ def granted(
     """Give every chosen client its B*, or share the whole band among them, and make the schedule."""
     hz = view.needed_hz[clients]
     if spare_band == "share" and len(clients):
-        if view.compute_s is None or view.deadline_s is None or view.model_bits is None:
-            raise InputError("spare_band='share' needs compute_s, deadline_s and model_bits: give all three")
+        compute_s, deadline_s, model_bits = timing(view, "spare_band='share'")
         hz = share_band_hz(
-            hz,
-            view.compute_s[clients],
-            deadline_s=view.deadline_s,
-            model_bits=view.model_bits,
-            total_hz=view.total_hz,
+            hz, compute_s[clients], deadline_s=deadline_s, model_bits=model_bits, total_hz=view.total_hz
         )
     return Schedule(
         clients=tuple(clients),
@@ -99,6 +94,13 @@ def fill_band(view: RoundView, order: np.ndarray, options: AdmissionOptions = Ad
     """Schedule clients in the given order until one does not fit or, with "skip", until nobody does."""
     fitting = fitting_in_order(order, view.needed_hz, view.total_hz, options.on_no_fit)
     return granted(view, fitting, options.spare_band)
+
+
+def timing(view: RoundView, who: str) -> tuple[np.ndarray, float, float]:
+    """Return t_cp [N], T_max and D_s, which are optional in general but not for this."""
+    if view.compute_s is None or view.deadline_s is None or view.model_bits is None:
+        raise InputError(f"{who} needs compute_s, deadline_s and model_bits: give all three")
+    return view.compute_s, view.deadline_s, view.model_bits
 
 
 def required(view: RoundView, name: Literal["loss", "update_norm"], rule: str) -> np.ndarray:
