@@ -60,7 +60,10 @@ def test_schedule_json_is_the_librarys_answer(cli: Cli, reports: Path, name: str
     expected, _ = choice_of(rule, round, np.random.default_rng(3), first_state(rule, 30))
     assert tuple(answer["clients"]) == expected.clients
     assert tuple(answer["bandwidth_hz"]) == expected.bandwidth_hz
-    assert answer["finish_s"] == pytest.approx([DEADLINE_S] * len(expected.clients))
+    together = max(answer["finish_s"], default=DEADLINE_S)
+    assert answer["finish_s"] == pytest.approx([together] * len(expected.clients))
+    # At B* that is the deadline; minimum-latency alone shares the whole band by default.
+    assert together < DEADLINE_S if name == "minimum-latency" else together == pytest.approx(DEADLINE_S)
     # Rules without an objective of their own are judged by FedTeddi's.
     judge = make_scheduler(name if hasattr(make_scheduler(name), "objective") else "fedteddi")
     if expected.clients:
@@ -190,7 +193,7 @@ def test_schedulers_lists_all_with_rule_options_and_source(cli: Cli) -> None:
 def test_cite_prints_each_entry_once(cli: Cli) -> None:
     bibtex = cli("schedulers", "--cite").out
     keys = re.findall(r"^@\w+\{(\w+),", bibtex, re.MULTILINE)
-    assert len(keys) == len(set(keys)) == 13
+    assert len(keys) == len(set(keys)) == 15
     assert bibtex.count("{") == bibtex.count("}")
 
 

@@ -81,7 +81,9 @@ def own_rule(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 7])
-@pytest.mark.parametrize("scheduler", ["round-robin", "age-of-update", "fedcor", "divfl", "mine"])
+@pytest.mark.parametrize(
+    "scheduler", ["round-robin", "age-of-update", "proportional-fair", "fedcor", "divfl", "mine"]
+)
 def test_a_resumed_run_equals_an_uninterrupted_one_to_the_bit(
     tmp_path: Path, scheduler: str, stop_after: int
 ) -> None:

@@ -8,15 +8,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fedteddi import RoundView, Schedule, Scheduler, check_scheduler, make_scheduler, scheduler_names
+from fedteddi.schedulers.admission import AdmissionOptions
 from fedteddi.schedulers.laws import LAWS, only_twins_tie, order_faults, twins
 from fedteddi.schedulers.made_rounds import law_rounds, random_round
+from fedteddi.schedulers.registry import find_scheduler
 from fedteddi.schedulers.schedule import schedule_faults
 from strategies import rounds
 
 SEARCHES = ["fedteddi", "fedcgd"]
 RULES: dict[str, dict[str, object]] = {name: {} for name in scheduler_names()}
 RULES |= {f"{name} sharing": {"spare_band": "share"} for name in scheduler_names()}
-RULES |= {f"{name} skip": {"on_no_fit": "skip"} for name in scheduler_names() if name != "fedteddi-plus"}
+IN_ORDER = [name for name in scheduler_names() if issubclass(find_scheduler(name), AdmissionOptions)]
+RULES |= {f"{name} skip": {"on_no_fit": "skip"} for name in IN_ORDER}
+RULES |= {"proportional-fair served": {"mean": "served", "rate": "bits-per-hz", "window": 2}}
+RULES |= {"minimum-latency unused": {"spare_band": "unused"}, "minimum-latency two": {"most_clients": 2}}
+RULES |= {"best-channel-best-norm two": {"candidates": 2}}
 RULES |= {f"{name} literal": {"sigma": "literal"} for name in SEARCHES}
 RULES |= {f"{name} shared-by-all": {"drift_share": "all"} for name in SEARCHES}
 RULES |= {f"{name} uniform": {"target": "uniform"} for name in SEARCHES}

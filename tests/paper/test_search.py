@@ -132,11 +132,12 @@ def test_drift_shared_over_all_has_no_exact_search() -> None:
 
 
 def test_stop_is_the_default_of_every_rule_that_admits_in_order() -> None:
-    """docs/paper.md D1; fedteddi-plus searches over sets, so the option does not apply to it."""
+    """docs/paper.md D1. fedteddi-plus searches over sets; after fedcs and minimum-latency nobody else fits."""
+    without = ("fedteddi-plus", "fedcs", "minimum-latency")
     for name in scheduler_names():
         known = option_defaults(find_scheduler(name))
         assert known is not None
-        assert known.get("on_no_fit") == (None if name == "fedteddi-plus" else "stop"), name
+        assert known.get("on_no_fit") == (None if name in without else "stop"), name
 
 
 def test_mixes_of_the_data_set_take_the_place_of_the_batches() -> None:

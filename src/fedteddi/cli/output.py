@@ -78,7 +78,8 @@ def print_schedulers(rules: dict[str, type[Scheduler]]) -> None:
         table.add_row("  options", _options(rule))
         out.print(table)
     out.print(
-        f"All of ours give each client the least bandwidth that meets the deadline ({BANDWIDTH.short})."
+        "All of ours give each client the least bandwidth that meets the deadline or, with spare_band=share, the whole"
+        f" band so that all finish together ({BANDWIDTH.short})."
     )
 
 
@@ -91,7 +92,8 @@ def print_parts(parts: Sequence[tuple[str, str, str]]) -> None:
 
 def print_bibtex(rules: Iterable[type[Scheduler]]) -> None:
     """Print the BibTeX entries of the rules and of the bandwidth formula, each once."""
-    entries = [*(_reference(rule).bibtex for rule in rules), BANDWIDTH.bibtex]
+    cited = [*(_reference(rule).bibtex for rule in rules), BANDWIDTH.bibtex]
+    entries = (entry for bibtex in cited for entry in bibtex.split("\n\n"))
     print("\n\n".join(dict.fromkeys(entry for entry in entries if entry)))
 
 

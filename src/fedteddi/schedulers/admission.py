@@ -92,15 +92,9 @@ def granted(
     """Give every chosen client its B*, or share the whole band among them, and make the schedule."""
     hz = view.needed_hz[clients]
     if spare_band == "share" and len(clients):
-        ready_s = view.ready_s
-        if ready_s is None or view.deadline_s is None or view.model_bits is None:
-            raise InputError("spare_band='share' needs compute_s, deadline_s and model_bits: give all three")
+        ready_s, deadline_s, model_bits = timing(view, "spare_band='share'")
         hz = share_band_hz(
-            hz,
-            ready_s[clients],
-            deadline_s=view.deadline_s,
-            model_bits=view.model_bits,
-            total_hz=view.total_hz,
+            hz, ready_s[clients], deadline_s=deadline_s, model_bits=model_bits, total_hz=view.total_hz
         )
     return Schedule(
         clients=tuple(clients),
@@ -140,6 +134,13 @@ def highest(score: np.ndarray, tie: float, rng: np.random.Generator) -> int:
     """Return the index of the highest score; among those within `tie` of it, a random one."""
     tied = np.flatnonzero(score >= score.max() - tie)
     return int(tied[0] if len(tied) == 1 else rng.choice(tied))
+
+
+def timing(view: RoundView, who: str) -> tuple[np.ndarray, float, float]:
+    """Return when clients could begin to upload [N], T_max and D_s, which are optional in general but not for this."""
+    if view.ready_s is None or view.deadline_s is None or view.model_bits is None:
+        raise InputError(f"{who} needs compute_s, deadline_s and model_bits: give all three")
+    return view.ready_s, view.deadline_s, view.model_bits
 
 
 def required(view: RoundView, name: Literal["loss", "update_norm", "update_sketch"], rule: str) -> np.ndarray:

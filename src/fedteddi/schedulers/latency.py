@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedteddi.errors import InputError
+from fedteddi.schedulers.admission import timing
 from fedteddi.schedulers.view import RoundView
 from fedteddi.wireless.uplink import rate_from_signal, signal_hz
 
@@ -14,13 +14,12 @@ def reference_latency_s(view: RoundView, rule: str) -> np.ndarray:
     the same bandwidth B_ref, the median B* of the schedulable ones: t_n ≤ T_max for the half that needs no more than
     that. Each client's signal P|H|²/N0 is read off its B*, (17) backwards.
     """
-    if view.ready_s is None or view.deadline_s is None or view.model_bits is None:
-        raise InputError(f"{rule} compares latencies: give compute_s, deadline_s and model_bits")
+    all_ready_s, deadline_s, model_bits = timing(view, rule)
     able, feasible = view.schedulable, np.flatnonzero(np.isfinite(view.needed_hz))
     latency_s = np.full(view.num_clients, np.inf)
     if len(able):
-        ready_s = view.ready_s[feasible]
-        signal = signal_hz(view.model_bits, view.deadline_s - ready_s, view.needed_hz[feasible])
-        upload_s = view.model_bits / rate_from_signal(np.median(view.needed_hz[able]), signal)
+        ready_s = all_ready_s[feasible]
+        signal = signal_hz(model_bits, deadline_s - ready_s, view.needed_hz[feasible])
+        upload_s = model_bits / rate_from_signal(np.median(view.needed_hz[able]), signal)
         latency_s[feasible] = ready_s + upload_s
     return latency_s

@@ -10,7 +10,7 @@ _ENTRIES = {key: entry for entry, key in re.findall(r"^(@\w+\{(\w+),.*?^\})", _B
 
 @dataclass(frozen=True)
 class Reference:
-    """A short mention and the BibTeX entry (empty where there is no paper)."""
+    """A short mention and the BibTeX: entries with an empty line between them, or none where there is no paper."""
 
     short: str
     bibtex: str = ""
@@ -38,3 +38,9 @@ ENERGY_QUEUES = Reference(
 )
 DIVFL = Reference("Balakrishnan et al., ICLR 2022", _ENTRIES["balakrishnan2022diverse"])
 FEDCOR = Reference("Tang et al., CVPR 2022", _ENTRIES["tang2022fedcor"])
+FEDCS = Reference("after Nishio, Yonetani, ICC 2019", _ENTRIES["nishio2019fedcs"])
+MINIMUM_LATENCY = Reference(f"after {BANDWIDTH.short}", BANDWIDTH.bibtex)
+PROPORTIONAL_FAIR = Reference(
+    f"{SCHEDULING_POLICIES.short}; Viswanath, Tse, Laroia, IEEE TIT 48(6), 2002",
+    f"{SCHEDULING_POLICIES.bibtex}\n\n{_ENTRIES['viswanath2002opportunistic']}",
+)

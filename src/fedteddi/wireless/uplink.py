@@ -101,6 +101,17 @@ def signal_hz(model_bits: float, time_left_s: np.ndarray, needed_hz: np.ndarray)
     return np.asarray(needed_hz * np.expm1(nats_per_hertz))
 
 
+def finishing_band_hz(
+    finish_s: float, needed_hz: np.ndarray, ready_s: np.ndarray, signal: np.ndarray, *, model_bits: float
+) -> np.ndarray:
+    """Return what clients need to finish by a time T before the deadline, B*(T), [n]; `inf` = cannot.
+
+    Never below `needed_hz`, what the deadline asks for, not even by the rounding of a barely feasible client.
+    """
+    asked_hz = minimum_bandwidth_hz(model_bits, finish_s - ready_s, 1.0, signal, 1.0)
+    return np.asarray(np.maximum(asked_hz, needed_hz))
+
+
 def share_band_hz(
     needed_hz: np.ndarray, ready_s: np.ndarray, *, deadline_s: float, model_bits: float, total_hz: float
 ) -> np.ndarray:
@@ -116,8 +127,7 @@ def share_band_hz(
         middle_s = 0.5 * (too_early_s + soon_enough_s)
         if not too_early_s < middle_s < soon_enough_s:
             break
-        # Never below what the deadline asks for, not even by the rounding of a barely feasible client.
-        trial = np.maximum(minimum_bandwidth_hz(model_bits, middle_s - ready_s, 1.0, signal, 1.0), needed_hz)
+        trial = finishing_band_hz(middle_s, needed_hz, ready_s, signal, model_bits=model_bits)
         if trial.sum() <= total_hz:
             granted, soon_enough_s = trial, middle_s
         else:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedteddi.errors import InputError, check_number
-from fedteddi.schedulers.admission import AdmissionOptions, fill_band, ranked
+from fedteddi.schedulers.admission import AdmissionOptions, fill_band, ranked, timing
 from fedteddi.schedulers.references import ENERGY_QUEUES, Reference
 from fedteddi.schedulers.schedule import Schedule
 from fedteddi.schedulers.view import RoundView
@@ -70,15 +70,9 @@ class LyapunovEnergy(AdmissionOptions):
 
     def energy(self, view: RoundView, clients: np.ndarray, granted_hz: np.ndarray) -> np.ndarray:
         """Return E_n of clients with this bandwidth, in units of the budget, [n]."""
-        if (
-            view.compute_s is None
-            or view.ready_s is None
-            or view.deadline_s is None
-            or view.model_bits is None
-        ):
-            raise InputError(f"{self.name} counts energy: give compute_s, deadline_s and model_bits")
-        compute_s = view.compute_s[clients]
-        signal = signal_hz(view.model_bits, view.deadline_s - view.ready_s[clients], view.needed_hz[clients])
-        upload_s = view.model_bits / rate_from_signal(granted_hz, signal)
-        joules = self.power_w * upload_s + self.compute_power_w * compute_s
+        ready_s, deadline_s, model_bits = timing(view, self.name)
+        compute_s = ready_s if view.download_s is None else ready_s - view.download_s
+        signal = signal_hz(model_bits, deadline_s - ready_s[clients], view.needed_hz[clients])
+        upload_s = model_bits / rate_from_signal(granted_hz, signal)
+        joules = self.power_w * upload_s + self.compute_power_w * compute_s[clients]
         return np.asarray(joules / self.energy_per_round_j)
