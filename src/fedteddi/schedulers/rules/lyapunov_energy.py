@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedteddi.errors import InputError, check_number
+from fedteddi.errors import check_number
 from fedteddi.schedulers.admission import AdmissionOptions, fill_band, ranked, timing
 from fedteddi.schedulers.references import ENERGY_QUEUES, Reference
 from fedteddi.schedulers.schedule import Schedule
