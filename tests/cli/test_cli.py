@@ -193,7 +193,7 @@ def test_schedulers_lists_all_with_rule_options_and_source(cli: Cli) -> None:
 def test_cite_prints_each_entry_once(cli: Cli) -> None:
     bibtex = cli("schedulers", "--cite").out
     keys = re.findall(r"^@\w+\{(\w+),", bibtex, re.MULTILINE)
-    assert len(keys) == len(set(keys)) == 15
+    assert len(keys) == len(set(keys)) == 17
     assert bibtex.count("{") == bibtex.count("}")
 
 
@@ -349,7 +349,7 @@ def test_help_and_completion_are_there(cli: Cli) -> None:
         check=False,
     )
     offered = done.stdout.split()
-    assert offered == ["fedteddi", "fedteddi-plus", "fed-cbs", "fedcgd"], done
+    assert offered == ["fedteddi", "fedteddi-plus", "fed-cbs", "fedcgd", "fedcor", "fedcs"], done
 
 
 # --- simulating

@@ -88,6 +88,19 @@ def test_the_page_has_a_heading_a_reading_and_the_readme_a_column(tmp_path: Path
     assert "| claim | paper | ours |" in glance
 
 
+def test_runs_that_counted_other_costs_are_named(tmp_path: Path) -> None:
+    """Made runs count uploads alone; one of Random's counts every message."""
+    *runs, one = made_runs()
+    assert (
+        "Different costs"
+        not in write_page(made_plan(), in_short(*runs), tmp_path, "a", "me").files[0].read_text()
+    )
+    counting = tuple(replace(r, class_gradient_bits=0.0, class_gradient_j=0.0) for r in one.records)
+    kept = in_short(*runs[-1:], replace(one, records=counting))
+    text = write_page(made_plan(), kept, tmp_path, "b", "me").files[0].read_text()
+    assert "The bits and joules of everyone at deadline 1.2 s with seed 1 are those of uploads alone" in text
+
+
 def test_figures_are_drawn_by_group(tmp_path: Path) -> None:
     plan = made_plan(figures={"one": [LITERAL, "random"], "two": ["fedteddi", "everyone"]})
     made = write_page(plan, in_short(*made_runs(), name="made"), tmp_path, "made", "me")

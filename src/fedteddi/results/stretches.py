@@ -24,6 +24,7 @@ class Stretch:
     class_accuracy: Sequence[float | None] | None = None
     balanced: float | None = None  # None: the run ended, or stands, before the next evaluation
     global_: float | None = None
+    loss: float | None = None  # F_l, where it was estimated; no summary keeps it
 
     @property
     def bits_without_class_gradients(self) -> float:
@@ -86,5 +87,6 @@ def _summed(part: list[RoundRecord]) -> Stretch:
         class_accuracy=last.class_accuracy,
         balanced=last.balanced,
         global_=last.global_,
+        loss=last.loss,
         **sums,
     )

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from fedteddi.laws import Law, first_faults
 from fedteddi.schedulers.made_rounds import following, hopeless, law_rounds, per_client, permuted
@@ -121,6 +120,8 @@ def _total_distance(view: RoundView) -> np.ndarray | None:
     """Return how far each client's update is from all others', [N]: between two clients, the same for both."""
     if view.update_sketch is None:
         return None
+    from scipy.spatial.distance import cdist  # when needed: a start takes milliseconds
+
     distance = cdist(view.update_sketch, view.update_sketch)  # [N, N]
     return np.asarray(distance.sum(axis=1).round(9))
 

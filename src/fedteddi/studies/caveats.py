@@ -23,6 +23,7 @@ def lines(plan: StudyPlan, summaries: Summaries) -> list[str]:
     causes, other = failed(plan, summaries), starts(plan, summaries)
     found = [f"**Failed,** and left out of all tables: {title}: {cause}." for title, cause in causes.items()]
     found += [f"**Different starts.** {other}"] if other else []
+    found += costs(summaries)
     return found + ([] if plan.factors else seeds(plan, summaries))
 
 
@@ -37,6 +38,21 @@ def starts(plan: StudyPlan, summaries: Summaries) -> str:
     """Say which runs begin with another pre-trained model than the others of their seed; nothing if none does."""
     at = {level: f" at {name}" if plan.factors else "" for level, name in plan.level_names.items()}
     return started_otherwise((f"{one.run.scheduler}{at[one.level]}", one.run) for one in summaries.runs)
+
+
+def costs(summaries: Summaries) -> list[str]:
+    """Say which runs counted other costs than most: before all messages were counted, uploads alone were."""
+    counted = {True: list[str](), False: list[str]()}
+    for one in summaries.runs:
+        played = [stretch for stretch in one.run.stretches if stretch.rounds]
+        if played:
+            counted[played[0].class_gradient_bits is not None].append(one.called)
+    if not all(counted.values()):
+        return []
+    return [
+        f"**Different costs.** The bits and joules of {', '.join(counted[False])} are those of uploads alone; all"
+        " others count every message."
+    ]
 
 
 def seeds(plan: StudyPlan, summaries: Summaries) -> list[str]:

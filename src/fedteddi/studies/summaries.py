@@ -148,7 +148,7 @@ def rounded(one: Stretch) -> Stretch:
     """Return a stretch as it is kept."""
     found: dict[str, Any] = {name: getattr(one, name) for name in ROUNDED}
     kept = {key: float(f"{value:.{DIGITS}g}") for key, value in found.items() if value is not None}
-    return replace(one, **kept)  # type: ignore[arg-type]
+    return replace(one, loss=None, **kept)  # type: ignore[arg-type]
 
 
 def _machine(path: Path) -> tuple[dict[str, Any], float]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from fedteddi.errors import InputError, check_number
 from fedteddi.schedulers.admission import AdmissionOptions, highest, one_by_one, required
@@ -79,7 +78,7 @@ class Cover:
 
     def gains(self, clients: np.ndarray) -> np.ndarray:
         """Return Σ_k max(min_{i∈S} ‖g_k − g_i‖ − ‖g_k − g_n‖, 0) for each of these clients n, [n]."""
-        distance = cdist(self.updates[clients], self.updates)  # [n, N]
+        distance = _distances(self.updates[clients], self.updates)  # [n, N]
         return np.asarray(np.maximum(self.nearest - distance, 0.0).sum(axis=1))
 
     def best_of(self, clients: np.ndarray, rng: np.random.Generator) -> int:
@@ -100,5 +99,12 @@ class Cover:
 
     def add(self, client: int) -> None:
         """Let a client join S."""
-        distance = cdist(self.updates[[client]], self.updates)[0]
+        distance = _distances(self.updates[[client]], self.updates)[0]
         self.nearest = np.minimum(self.nearest, distance)
+
+
+def _distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return ‖one_i − other_j‖, [n, m]; SciPy is imported when it is needed, because others start in milliseconds."""
+    from scipy.spatial.distance import cdist
+
+    return np.asarray(cdist(one, other))
