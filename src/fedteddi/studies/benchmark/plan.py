@@ -14,7 +14,7 @@ from fedteddi.settings import Settings, load_experiment
 SEEDS = (0, 1, 2)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Scenario:
     """An experiment that every rule plays, and the balanced accuracy whose cost is compared."""
 
