@@ -33,9 +33,11 @@ Resume = Annotated[
     bool,
     typer.Option("--resume/--no-resume", help="Go on from what the folder holds, or refuse one with runs."),
 ]
-ReplayChanged = Annotated[
+Replay = Annotated[
     bool,
-    typer.Option("--replay-changed", help="Play the runs of rules whose code has changed since anew."),
+    typer.Option(
+        "--replay", help="Play anew what failed, and what rules played whose code has changed since."
+    ),
 ]
 Write = Annotated[
     Path | None,
@@ -63,7 +65,7 @@ def benchmark(
     device: Device = "cpu",
     out_folder: Out = None,
     resume: Resume = True,
-    replay_changed: ReplayChanged = False,
+    replay: Replay = False,
     time_limit: TimeLimit = None,
     threads: Threads = None,
     ray: Ray = None,
@@ -93,7 +95,7 @@ def benchmark(
             out=folder,
             seeds=parse_seeds(seeds) if seeds else SEEDS[:1] if quick else SEEDS,
             resume=resume,
-            replay_changed=replay_changed,
+            replay=replay,
             time_limit_s=seconds_left(time_limit),
             watch=watch,
             ray=ray,
@@ -115,5 +117,5 @@ def _show(made: "Page") -> None:
     """Print the answer, the ranking, what failed, and where the page is."""
     print_table(made.ranking)
     out.print(f"\n{made.answer}", soft_wrap=True)
-    name_failed({called: f"{why}; once corrected, --replay-changed" for called, why in made.failed.items()})
+    name_failed({called: f"{why}; once corrected, --replay" for called, why in made.failed.items()})
     out.print(f"\n{made.files[0]}, with {made.files[1].name} beside it", soft_wrap=True)

@@ -257,7 +257,7 @@ def test_an_own_rule_joins_and_plays_anew_when_its_code_has_changed(cli: Cli) ->
     assert refused.code == 2
     assert "the code of mine.py:Mine has changed since out/arrival/Mine-d1-s0 was written" in refused.err
     assert all_records(OUT) == before
-    done = cli(*again, "--replay-changed")
+    done = cli(*again, "--replay")
     assert done.code == 0, done.err
     after = all_records(OUT)
     changed = {name for name in before if before[name] != after[name]}
@@ -284,6 +284,22 @@ def test_a_rule_that_raises_is_named_and_the_others_have_their_page(cli: Cli) ->
     again = cli(*words)
     assert again.code == 1
     assert (OUT / "report" / "leaderboard.md").read_text() == page
+    Path("mine.py").write_text(MINE.format("pass"))
+    good = cli(*words, "--replay")
+    assert good.code == 0, good.err
+    assert "Failed" not in (OUT / "report" / "leaderboard.md").read_text()
+
+
+def test_what_failed_is_not_played_again_unless_asked(tiny: Benchmark) -> None:
+    play_benchmark(tiny, ["random"], out=OUT, seeds=[0])
+    folder = OUT / "arrival" / "random-d1-s0"
+    (folder / "failed.json").write_text('{"frame": 1, "round": 2, "cause": "an earlier version"}')
+    settings = tiny.runs(["random"], [0])
+    again = play_benchmark(tiny, ["random"], out=OUT, seeds=[0])
+    assert [name for name in settings if again[name].failure] == ["arrival/random-d1-s0"]
+    anew = play_benchmark(tiny, ["random"], out=OUT, seeds=[0], replay=True)
+    assert not any(run.failure for run in anew.values())
+    assert anew["arrival/random-d1-s0"].finished
 
 
 def test_if_all_fail_that_is_said(cli: Cli) -> None:
@@ -339,5 +355,8 @@ def test_the_page_comes_out_again_to_the_byte(cli: Cli) -> None:
     assert done.code == 0, done.err
     assert {file: file.read_bytes() for file in [page, *folder.iterdir()]} == first
     assert cli("benchmark", "--from-summaries", folder, "--quick").code == 2
+    (folder / "static.jsonl.gz").rename(folder / "statics.jsonl.gz")
+    unknown = cli("benchmark", "--from-summaries", folder)
+    assert "no scenario is called 'statics' (did you mean 'static'?)" in unknown.err
     refused = cli("benchmark", *ONLY, "--out", OUT, "--write", "docs/leaderboard")
     assert "give a Markdown file, such as docs/leaderboard.md" in refused.err

@@ -36,10 +36,10 @@ class Estimate:
 
     def shown(self, digits: int | None = None) -> str:
         """Return mean ± half the interval, with so many decimals or three significant digits; > marks a lower bound."""
-        form = (lambda value: f"{value:.3g}") if digits is None else (lambda value: f"{value:.{digits}f}")
+        form = ".3g" if digits is None else f".{digits}f"
         if self.reached < self.seeds:
-            return f">{form(self.mean)}"
-        return form(self.mean) + ("" if math.isnan(self.high) else f" ± {form(self.high - self.mean)}")
+            return f">{self.mean:{form}}"
+        return f"{self.mean:{form}}" + ("" if math.isnan(self.high) else f" ± {self.high - self.mean:{form}}")
 
 
 def estimates(found: Reached, rule: str) -> dict[str, Estimate]:

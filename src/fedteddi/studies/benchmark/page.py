@@ -67,6 +67,8 @@ def page_of_summaries(plan: Benchmark, folder: Path) -> Page:
     if summaries.name != plan.name:
         quick = "leave --quick out" if plan.is_quick else "give --quick if it is a quick one's"
         raise InputError(f"{folder} holds summaries of {summaries.name}, not of {plan.name}: {quick}")
+    for one in summaries.every:
+        plan.check(one.level, one.run.settings, folder)
     page = folder.with_name(f"{folder.name}.md")
     return write_page(plan, summaries, page, _from(plan, page))
 
@@ -82,8 +84,14 @@ def write_page(plan: Benchmark, summaries: Summaries, page: Path, source: str) -
     numbers, folder = matrix.numbers(found), page.with_suffix("")
     missing = {(one.level, one.run.scheduler): "failed" for one in summaries.failed}
     ranking = matrix.overall_table(found, numbers, missing)
-    view = {"name": folder.name, "source": source, "runs": len(summaries.runs), "seeds": found.seeds}
-    view |= {"mark": QUICK if plan.is_quick else "", "answer": answer(found), "overall": ranking}
+    said = answer(found)
+    view: dict[str, Any] = {
+        "name": folder.name,
+        "source": source,
+        "runs": len(summaries.runs),
+        "seeds": found.seeds,
+    }
+    view |= {"mark": QUICK if plan.is_quick else "", "answer": said, "overall": ranking}
     view["scenarios"] = [_section(found, one, numbers) for one in found.scenarios]
     view["clients"] = found.scenarios[0].outcomes.study.runs[0].settings.scenario.clients
     view |= {
@@ -100,7 +108,7 @@ def write_page(plan: Benchmark, summaries: Summaries, page: Path, source: str) -
         written += save(overview(found, numbers), folder / "overview", (".png",), DPI, PALETTE)
     except OSError as error:
         raise InputError(f"{page} cannot be written ({error.strerror}): choose another place") from None
-    return Page(written, ranking, view["answer"], failed)
+    return Page(written, ranking, said, failed)
 
 
 def answer(found: Standings) -> str:

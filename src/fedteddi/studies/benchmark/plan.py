@@ -1,15 +1,18 @@
 """What the leaderboard consists of: small scenarios on the embedded images, rules, seeds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from fedteddi.errors import InputError
 from fedteddi.experiment import run_name, variant
+from fedteddi.results.folder import first_difference
+from fedteddi.results.reading import without_variant
 from fedteddi.results.runs import REFERENCES
 from fedteddi.schedulers.registry import built_in, named_rule
 from fedteddi.settings import Settings, load_experiment
+from fedteddi.studies.study import known
 
 SEEDS = (0, 1, 2)
 
@@ -62,10 +65,6 @@ class Benchmark:
         """What plays it."""
         return "fedteddi benchmark --quick" if self.is_quick else "fedteddi benchmark"
 
-    def quickened(self) -> "Benchmark":
-        """Return the benchmark that tries everything in minutes."""
-        return replace(self, is_quick=True)
-
     @property
     def name(self) -> str:
         """The name of its folder, and of its summaries."""
@@ -74,6 +73,17 @@ class Benchmark:
     def settings(self, scenario: Scenario) -> Settings:
         """Return the settings of a scenario's runs, but for rule and seed."""
         return load_experiment(scenario.experiment).changed(**(scenario.quick if self.is_quick else {}))
+
+    def check(self, scenario: str, own: Settings, where: object) -> None:
+        """Refuse a run that is no run of this scenario, whatever its rule and seed."""
+        named = {one.name: one for one in self.scenarios}
+        (name,) = known("scenario", [scenario], named)
+        base = self.settings(named[name])
+        expected, own = (without_variant(settings, base) for settings in (base, own))
+        if own != expected:
+            raise InputError(
+                f"{where} holds another benchmark ({first_difference(own, expected)}): choose another folder"
+            )
 
     def runs(self, rules: Sequence[str], seeds: Iterable[int]) -> dict[str, Settings]:
         """Return the settings of every run by its folder, SCENARIO/RUN; seed by seed."""

@@ -2,24 +2,26 @@
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedteddi.errors import InputError
 from fedteddi.experiment import play
 from fedteddi.registry import source_checksums
-from fedteddi.results.folder import RunFolder, first_difference, locked
-from fedteddi.results.reading import without_variant
+from fedteddi.results.folder import RunFolder, locked
 from fedteddi.results.runs import RunRecord
 from fedteddi.schedulers.registry import SCHEDULERS
 from fedteddi.settings import Settings, read_settings
+from fedteddi.simulation.play import RunOptions
 from fedteddi.simulation.session import Progress, Watch
 from fedteddi.studies.benchmark.plan import SEEDS, Benchmark
 
+NOBODY = np.zeros((0, 0, 0), dtype=np.int64)  # who held what in a run that has not begun
 BESIDE = {".lock", "report"}  # what lies beside the scenarios' folders
 
 
@@ -30,7 +32,7 @@ def play_benchmark(
     out: Path,
     seeds: Iterable[int] = SEEDS,
     resume: bool = True,
-    replay_changed: bool = False,
+    replay: bool = False,
     time_limit_s: float | None = None,
     watch: Watch | None = None,
     ray: str | None = None,
@@ -40,18 +42,29 @@ def play_benchmark(
 
     Seeds are played one after another, so that what an interruption leaves is whole for the first of them; runs of
     different seeds share no draws anyway. A cluster gets all runs at once. A rule that raises or answers something
-    impossible ends that run, and no other. `replay_changed` removes the runs of rules whose code has changed since, and
-    plays them anew. `how` goes to `play` as it is.
+    impossible ends that run, and no other. `replay` plays anew what failed, and the runs of rules whose code has
+    changed since. `how` goes to `play` as it is.
     """
     each = plan.runs(rules, seeds)
     _check_folder(plan, out)
-    _discard_changed(each, out, replay_changed)
+    _discard(each, out, replay)
     stop_at = None if time_limit_s is None else time.monotonic() + time_limit_s
-    show, found = _Shown(watch, sum(sum(own.rounds) for own in each.values())), {}
+    show = _Shown(watch, sum(sum(own.rounds) for own in each.values()))
+    found: dict[str, RunRecord] = {}
     for group in [each] if ray else _by_seed(each):
         left_s = None if stop_at is None else max(0.0, stop_at - time.monotonic())
-        own = {"out": out, "resume": resume or bool(found), "time_limit_s": left_s, "watch": show.during}
-        found |= play(group, keep_going=True, ray=ray, **own, **how)
+        if found and left_s == 0:
+            found |= {name: RunRecord(settings, NOBODY, (), False) for name, settings in group.items()}
+            continue
+        run = RunOptions(
+            out=out,
+            resume=resume or bool(found),
+            keep_going=True,
+            time_limit_s=left_s,
+            watch=show.during,
+            ray=ray,
+        )
+        found |= play(group, run=run, **how)
         show.after(group)
     return found
 
@@ -70,20 +83,23 @@ class _Shown:
     watch: Watch | None
     rounds_in_all: int
     rounds_done: int = 0
-    before: Counter[str] = field(default_factory=Counter)
-    now: Counter[str] = field(default_factory=Counter)
+    before: dict[str, float] = field(default_factory=dict)  # seconds, by what they went into
+    so_far: dict[str, float] = field(default_factory=dict)
 
     def during(self, state: Progress) -> None:
         """Hear how far a group is, and tell how far all are."""
-        self.now = Counter(state.seconds)
+        purposes = self.before | state.seconds
+        self.so_far = {key: self.before.get(key, 0.0) + state.seconds.get(key, 0.0) for key in purposes}
         if self.watch is not None:
-            done, seconds = self.rounds_done + state.rounds_done, dict(self.before + self.now)
-            self.watch(replace(state, rounds_done=done, rounds_in_all=self.rounds_in_all, seconds=seconds))
+            done = self.rounds_done + state.rounds_done
+            self.watch(
+                replace(state, rounds_done=done, rounds_in_all=self.rounds_in_all, seconds=self.so_far)
+            )
 
     def after(self, group: Mapping[str, Settings]) -> None:
         """Count a group that came to its end."""
         self.rounds_done += sum(sum(settings.rounds) for settings in group.values())
-        self.before, self.now = self.before + self.now, Counter()
+        self.before = self.so_far
 
 
 def _check_folder(plan: Benchmark, out: Path) -> None:
@@ -93,27 +109,23 @@ def _check_folder(plan: Benchmark, out: Path) -> None:
     if others:
         raise InputError(f"{out} holds {others[0]}, which is no part of a benchmark: choose another --out")
     for scenario in plan.scenarios:
-        base = plan.settings(scenario)
-        expected = without_variant(base, base)
         for file in sorted((out / scenario.name).glob("*/settings.toml")):
-            own = without_variant(read_settings(file.read_text(encoding="utf-8"), str(file)), base)
-            if own != expected:
-                what = first_difference(own, expected)
-                raise InputError(f"{out} holds another benchmark ({what}): choose another --out")
+            plan.check(scenario.name, read_settings(file.read_text(encoding="utf-8"), str(file)), out)
 
 
-def _discard_changed(each: Mapping[str, Settings], out: Path, wanted: bool) -> None:
-    """Remove the runs of rules whose code has changed since, or say how to have them played anew."""
+def _discard(each: Mapping[str, Settings], out: Path, wanted: bool) -> None:
+    """Remove runs that failed and those of rules whose code has changed since, or say how to have them played anew."""
     rules = dict.fromkeys(settings.scheduler for settings in each.values())
     code = {rule: source_checksums([(SCHEDULERS, rule)]) for rule in rules}
     changed = [name for name, own in each.items() if _has_changed(out / name, code[own.scheduler])]
     if changed and not wanted:
         raise InputError(
             f"the code of {each[changed[0]].scheduler} has changed since {out / changed[0]} was written: restore it, or"
-            f" play its runs anew with --replay-changed"
+            f" play its runs anew with --replay"
         )
-    with locked(out) if changed else nullcontext():
-        for name in changed:
+    failed = [name for name in each if wanted and RunFolder(out / name).failure() is not None]
+    with locked(out) if changed or failed else nullcontext():
+        for name in {*changed, *failed}:
             shutil.rmtree(out / name)
 
 

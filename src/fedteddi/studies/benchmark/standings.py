@@ -134,8 +134,9 @@ def standings(plan: Benchmark, summaries: Summaries) -> Standings:
 
     seeds = max(whole.values(), key=usable, default=set())
     ranked = [rule for rule, own in whole.items() if seeds and own >= seeds]
-    found = Standings(each, tuple(sorted(seeds)), tuple(ranked))
-    return replace(found, rules=tuple(sorted(ranked, key=lambda rule: -float(found.score(rule).mean()))))
+    unordered = Standings(each, tuple(sorted(seeds)), tuple(ranked))
+    order = sorted(ranked, key=lambda rule: -float(unordered.score(rule).mean()))
+    return replace(unordered, rules=tuple(order))
 
 
 def _reached(plan: Benchmark, scenario: Scenario, summaries: Summaries) -> Reached:
