@@ -23,7 +23,7 @@ def tiny_benchmark(is_quick: bool = False) -> Benchmark:
     Path("arrival.toml").write_text(write_settings(arriving))
     Path("static.toml").write_text(write_settings(static))
     scenarios = (
-        Scenario("arrival", "Arrival", "arrival.toml", 0.4, {"rounds": [0, 2, 1]}),
-        Scenario("static", "Static", "static.toml", 0.4, {"rounds": [3]}),
+        Scenario("arrival", "Arrival", "arrival.toml", 0.7, {"rounds": [0, 2, 1]}),
+        Scenario("static", "Static", "static.toml", 0.78, {"rounds": [3]}),
     )
     return Benchmark(scenarios=scenarios, is_quick=is_quick)

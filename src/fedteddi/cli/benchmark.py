@@ -23,7 +23,9 @@ Joining = Annotated[
 Only = Annotated[
     list[str] | None, typer.Option(help="In place of all built-in rules only this one (may be repeated).")
 ]
-Seeds = Annotated[str, typer.Option(help="How many (3 means 0 to 2) or which (10-12).")]
+Seeds = Annotated[
+    str, typer.Option(help="How many (5 means 0 to 4) or which (10-12); default 3, with --quick 1.")
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", help="Where the runs are; default runs/benchmark (--quick: …-quick)."),
@@ -42,8 +44,8 @@ Replay = Annotated[
 Write = Annotated[
     Path | None,
     typer.Option(
-        help="Write the page to this .md file, and its tables and summaries of the runs into a folder of that name;"
-        " default OUT/report/leaderboard.md.",
+        help="Once all is played, write the page to this .md file, and its tables and summaries of the runs into a folder"
+        " of that name; default OUT/report/leaderboard.md.",
         metavar="PAGE",
     ),
 ]
@@ -105,7 +107,7 @@ def benchmark(
     failures = [name for name, run in played.items() if run.failure is not None]
     finished = all(run.finished or run.failure for run in played.values())
     if finished or any(run.finished for run in played.values()):
-        made, unfinished = page.page_of_runs(plan, folder, write)
+        made, unfinished = page.page_of_runs(plan, folder, write if finished else None)
         name_unfinished(unfinished)
         _show(made)
     say_where(folder, finished, "all other rounds" if failures else "all rounds")

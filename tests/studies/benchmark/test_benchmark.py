@@ -21,7 +21,7 @@ from fedteddi import InputError
 from fedteddi.schedulers.registry import built_in
 from fedteddi.settings import load_experiment
 from fedteddi.studies.benchmark import plan as plans
-from fedteddi.studies.benchmark.page import page_of_runs
+from fedteddi.studies.benchmark.page import page_of_runs, page_of_summaries
 from fedteddi.studies.benchmark.plan import SCENARIOS, SEEDS, Benchmark, chosen_rules
 from fedteddi.studies.benchmark.play import play_benchmark
 from tiny_benchmark import RULES, tiny_benchmark
@@ -138,6 +138,11 @@ def test_the_tables_are_what_the_records_give(tiny: Benchmark) -> None:
                 table.loc[scenario.name, rule, "clients a round"],
                 [np.mean([len(record["clients"]) for record in own]) for own in played],
             )
+    by_seed = pd.read_csv(OUT / "report" / "leaderboard" / "outcomes.csv")
+    of_run = ["static", "random", 1, "rounds to target"]
+    (at,) = by_seed[(by_seed.iloc[:, :4] == of_run).all(axis=1)]["value"]
+    expected = first_at(records(OUT / "static" / "random-d1-s1"), tiny.scenarios[1].target)
+    assert at == (6 if expected is None else expected)
     first = max(RULES, key=lambda rule: scores[rule].mean())
     assert page.ranking.loc[0, "scheduler"] == first
     (other,) = set(RULES) - {first}
@@ -220,6 +225,12 @@ def test_without_time_nothing_is_lost_and_nothing_said_to_be_done(cli: Cli) -> N
     done = cli("benchmark", *ONLY, "--out", OUT, "--time-limit", "0")
     assert (done.code, done.err) == (0, "")
     assert "stopped in time" in done.out
+    assert cli("benchmark", "--only", "random", "--out", OUT, "--seeds", "1").code == 0
+    done = cli("benchmark", *ONLY, "--out", OUT, "--time-limit", "0", "--write", "page.md")
+    assert done.code == 0, done.err
+    assert "arrival/best-channel-d1-s0 is not finished, and left out" in done.err
+    assert not Path("page.md").exists()
+    assert (OUT / "report" / "leaderboard.md").exists()
     done = cli("benchmark", *ONLY, "--out", OUT, "--seeds", "1")
     assert done.code == 0, done.err
     assert "all rounds are done" in done.out
@@ -360,3 +371,16 @@ def test_the_page_comes_out_again_to_the_byte(cli: Cli) -> None:
     assert "no scenario is called 'statics' (did you mean 'static'?)" in unknown.err
     refused = cli("benchmark", *ONLY, "--out", OUT, "--write", "docs/leaderboard")
     assert "give a Markdown file, such as docs/leaderboard.md" in refused.err
+
+
+def test_the_committed_leaderboard_is_what_its_summaries_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = ROOT / "docs" / "leaderboard"
+    if not kept.is_dir():
+        pytest.skip("no leaderboard is committed: a whole run writes it, by make leaderboard")
+    monkeypatch.chdir(ROOT)
+    shutil.copytree(kept, tmp_path / "docs" / "leaderboard")
+    page_of_summaries(Benchmark(), tmp_path / "docs" / "leaderboard")
+    for file in (Path("leaderboard.md"), *(Path("leaderboard") / path.name for path in kept.glob("*.csv"))):
+        assert (tmp_path / "docs" / file).read_bytes() == (ROOT / "docs" / file).read_bytes()

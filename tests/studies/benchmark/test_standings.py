@@ -78,7 +78,8 @@ def test_a_rule_is_clearly_behind_by_the_interval_of_per_seed_differences() -> N
 def test_a_winner_is_named_only_where_all_others_are_clearly_behind() -> None:
     own = found({name: {rule: rules[rule] for rule in "ab"} for name, rules in CLEAR.items()})
     assert answer(own) == (
-        "The highest score over 2 scenarios is that of a (0.550); all 1 others are clearly behind it on these 3 seeds."
+        "The highest score over 2 scenarios is that of a (0.550); every other of 2 ranked rules is"
+        " clearly behind it on 3 seeds."
     )
 
 

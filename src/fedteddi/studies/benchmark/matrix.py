@@ -24,15 +24,19 @@ class Estimate:
     mean: float
     low: float
     high: float
-    seeds: int
-    reached: int
+    reached: int  # by how many seeds
+    values: tuple[float, ...]  # by seed
+
+    @property
+    def seeds(self) -> int:
+        """How many."""
+        return len(self.values)
 
     @classmethod
     def of(cls, values: np.ndarray, least_deviation: float = 0.0, reached: int | None = None) -> "Estimate":
         """Estimate a mean; `reached` says how many seeds got there, where that may be fewer than all."""
-        return cls(
-            *mean_interval(values, least_deviation), len(values), len(values) if reached is None else reached
-        )
+        every = len(values) if reached is None else reached
+        return cls(*mean_interval(values, least_deviation), every, tuple(values.tolist()))
 
     def shown(self, digits: int | None = None) -> str:
         """Return mean ± half the interval, with so many decimals or three significant digits; > marks a lower bound."""
@@ -75,6 +79,18 @@ def in_order(found: Standings, rules: Iterable[str]) -> list[str]:
     there = list(rules)
     ranked = [rule for rule in found.rules if rule in there]
     return ranked + [rule for rule in there if rule not in ranked]
+
+
+def by_seed(found: Standings, made: Numbers) -> pd.DataFrame:
+    """Return what the numbers are the means of, a row per scenario, rule, seed and metric."""
+    seeds = {(one.scenario.name, rule): one.seeds([rule]) for one in found.scenarios for rule in one.rules}
+    rows = [
+        (*place, seed, metric, value)
+        for place, metrics in made.items()
+        for metric, one in metrics.items()
+        for seed, value in zip(seeds[place], one.values, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["scenario", "scheduler", "seed", "metric", "value"])
 
 
 def tidy(made: Numbers) -> pd.DataFrame:

@@ -83,28 +83,20 @@ def write_page(plan: Benchmark, summaries: Summaries, page: Path, source: str) -
     found = standings(plan, summaries)
     numbers, folder = matrix.numbers(found), page.with_suffix("")
     missing = {(one.level, one.run.scheduler): "failed" for one in summaries.failed}
-    ranking = matrix.overall_table(found, numbers, missing)
-    said = answer(found)
-    view: dict[str, Any] = {
-        "name": folder.name,
-        "source": source,
-        "runs": len(summaries.runs),
-        "seeds": found.seeds,
-    }
-    view |= {"mark": QUICK if plan.is_quick else "", "answer": said, "overall": ranking}
-    view["scenarios"] = [_section(found, one, numbers) for one in found.scenarios]
-    view["clients"] = found.scenarios[0].outcomes.study.runs[0].settings.scenario.clients
+    ranking, said = matrix.overall_table(found, numbers, missing), answer(found)
+    view: dict[str, Any] = {"name": folder.name, "source": source, "answer": said, "overall": ranking}
+    view |= {"mark": QUICK if plan.is_quick else "", "runs": len(summaries.runs), "seeds": found.seeds}
+    view |= {"scenarios": [_section(found, one, numbers) for one in found.scenarios]}
     view |= {
         "machines": caveats.machines(summaries.runs),
         "caveats": _caveats(plan, found, summaries, failed),
     }
-    outcomes = [one.outcomes.table.assign(scenario=one.scenario.name) for one in found.scenarios]
     written = [page, folder / f"{NAME}.csv", folder / "outcomes.csv"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         page.write_text(_rendered(view), encoding="utf-8")
         matrix.tidy(numbers).to_csv(written[1], index=False)
-        pd.concat(outcomes).to_csv(written[2], index=False)
+        matrix.by_seed(found, numbers).to_csv(written[2], index=False)
         written += save(overview(found, numbers), folder / "overview", (".png",), DPI, PALETTE)
     except OSError as error:
         raise InputError(f"{page} cannot be written ({error.strerror}): choose another place") from None
@@ -125,9 +117,9 @@ def answer(found: Standings) -> str:
     if not others:
         return f"{lead}, the only rule that is ranked."
     if not level:
-        return f"{lead}; all {others} others are clearly behind it on these {len(found.seeds)} seeds."
+        return f"{lead}; every other of {others + 1} ranked rules is clearly behind it on {len(found.seeds)} seeds."
     return (
-        f"{lead}, but {len(level)} of the {others} others are not clearly behind it on these {len(found.seeds)} seeds,"
+        f"{lead}, but {len(level)} of the {others} others are not clearly behind it on {len(found.seeds)} seeds,"
         f" so there is no winner. Not clearly behind: {', '.join(level)}."
     )
 
