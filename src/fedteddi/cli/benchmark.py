@@ -44,8 +44,8 @@ Replay = Annotated[
 Write = Annotated[
     Path | None,
     typer.Option(
-        help="Once all is played, write the page to this .md file, and its tables and summaries of the runs into a folder"
-        " of that name; default OUT/report/leaderboard.md.",
+        help="Once all is played, write the page to this .md file, and its tables and summaries of the runs into a"
+        " folder of that name; default OUT/report/leaderboard.md.",
         metavar="PAGE",
     ),
 ]
