@@ -148,3 +148,10 @@ def test_an_interval_of_rounds_is_no_narrower_than_their_rounding() -> None:
     own = matrix.estimates(standings(PLAN, summaries).scenarios[0], "a")["rounds to target"]
     assert own.high - own.mean == pytest.approx(T * math.sqrt(2) / math.sqrt(3))
     assert own.shown(0) == "5 ± 4"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.12345, "0.123"), (45.67, "45.7"), (999.7, "1000"), (12345.6, "12346")]
+)
+def test_costs_have_three_significant_digits_and_no_exponent(value: float, shown: str) -> None:
+    assert matrix.Estimate.of(np.array([value])).shown() == shown

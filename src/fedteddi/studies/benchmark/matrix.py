@@ -40,10 +40,17 @@ class Estimate:
 
     def shown(self, digits: int | None = None) -> str:
         """Return mean ± half the interval, with so many decimals or three significant digits; > marks a lower bound."""
-        form = ".3g" if digits is None else f".{digits}f"
         if self.reached < self.seeds:
-            return f">{self.mean:{form}}"
-        return f"{self.mean:{form}}" + ("" if math.isnan(self.high) else f" ± {self.high - self.mean:{form}}")
+            return f">{_number(self.mean, digits)}"
+        half = "" if math.isnan(self.high) else f" ± {_number(self.high - self.mean, digits)}"
+        return _number(self.mean, digits) + half
+
+
+def _number(value: float, digits: int | None) -> str:
+    """Return a number with so many decimals, or three significant digits (never as 1e+03)."""
+    return (
+        f"{value:.{digits}f}" if digits is not None else f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
+    )
 
 
 def estimates(found: Reached, rule: str) -> dict[str, Estimate]:
