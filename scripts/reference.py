@@ -31,6 +31,7 @@ COSTS = {
     "gradient_std": "σ̂: the gradient of every image of each client's first batch",
     "loss": "one batch of each client evaluated (over the local steps: everybody trains)",
     "update_norm": "everybody trains, not only who uploads",
+    "update_sketch": "everybody trains, and sends a sketch of the update",
 }
 
 
