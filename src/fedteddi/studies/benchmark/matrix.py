@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 
 from fedteddi.results.runs import ACCURACIES
-from fedteddi.results.tables import COSTS, mean_interval, percent
+from fedteddi.results.tables import mean_interval, percent
 from fedteddi.studies.benchmark.standings import Reached, Standings
 from fedteddi.studies.comparison import points
 
 COLUMNS = ["scenario", "scheduler", "metric", "mean", "low", "high", "seeds", "reached"]
-UNITS = {"seconds": 1.0, "uplink Gbit": 1e9, "energy J": 1.0}
+# The column of a run's records, and its unit.
+COSTS = {"seconds": ("round_s", 1.0), "uplink Gbit": ("uplink_bits", 1e9), "energy J": ("energy_j", 1.0)}
 DIGITS = 3  # of accuracies
 
 
@@ -61,11 +62,11 @@ def estimates(found: Reached, rule: str) -> dict[str, Estimate]:
     deviation = math.sqrt(rounds.rounding_variance)  # a round is known to the next evaluation only
     made["rounds to target"] = Estimate.of(rounds.censored, deviation, rounds.reached)
     until = rounds.censored.astype(int).tolist()
-    for name, column in COSTS.items():
-        spent = found.spent(rule, column, until) / UNITS[name]
+    for name, (column, unit) in COSTS.items():
+        spent = found.spent(rule, column, until) / unit
         made[f"{name} to target"] = Estimate.of(spent, reached=rounds.reached)
-    for name, column in COSTS.items():
-        made[name] = Estimate.of(found.spent(rule, column) / UNITS[name])
+    for name, (column, unit) in COSTS.items():
+        made[name] = Estimate.of(found.spent(rule, column) / unit)
     return made | {"clients a round": Estimate.of(found.clients_a_round(rule))}
 
 

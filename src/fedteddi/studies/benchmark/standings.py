@@ -12,11 +12,11 @@ from itertools import accumulate
 import numpy as np
 from scipy import stats
 
-from fedteddi.results.runs import ACCURACIES, Accuracy, Study
+from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
 from fedteddi.results.tables import RoundsTo, Targets
 from fedteddi.studies.benchmark.plan import Benchmark, Scenario
 from fedteddi.studies.comparison import Comparison, compared
-from fedteddi.studies.outcomes import MEAN, Outcomes, Place
+from fedteddi.studies.outcomes import MEAN, NEW, OLD, Outcomes, Place
 from fedteddi.studies.summaries import Summaries
 
 SCORE: Accuracy = "balanced"
@@ -59,17 +59,24 @@ class Reached:
         return RoundsTo(tuple(found), starts[-1], each[0].every)
 
     def spent(self, rule: str, column: str, rounds: Iterable[int] | None = None) -> np.ndarray:
-        """Return the sum of a cost over a rule's first rounds, by seed, or over all of them, [seeds]."""
+        """Return the sum of a cost over a rule's first rounds, by seed, or over all of them, [seeds].
+
+        The last of the first rounds was evaluated, or ends its frame.
+        """
         runs = self.outcomes.study.of(rule)
-        each = [[getattr(record, column) for record in run.records if record.round] for run in runs]
-        if rounds is not None:
-            each = [costs[:last] for costs, last in zip(each, rounds, strict=True)]
-        return np.array([float(sum(costs)) for costs in each])
+        until = [sum(run.settings.rounds) for run in runs] if rounds is None else rounds
+        return np.array([_spent(run, column, last) for run, last in zip(runs, until, strict=True)])
 
     def clients_a_round(self, rule: str) -> np.ndarray:
         """Return how many clients a rule schedules in a round, [seeds]."""
-        runs = self.outcomes.study.of(rule)
-        return np.array([np.mean([len(r.clients) for r in run.records if r.round]) for run in runs])
+        frames, rounds = self.outcomes.study.frames, self.outcomes.study.runs[0].settings.rounds
+        each = []
+        for frame in frames:
+            new, old = (self.outcomes.values(metric, rule, self._place(frame)) for metric in (NEW, OLD))
+            each.append([new[seed] + old[seed] for seed in self.seeds([rule])])
+        return np.average(
+            each, axis=0, weights=[rounds[frame] for frame in frames]
+        )  # [frames, seeds] -> [seeds]
 
     @property
     def _deadline_s(self) -> float:
@@ -77,6 +84,16 @@ class Reached:
 
     def _place(self, frame: int) -> Place:
         return Place(frame, self._deadline_s)
+
+
+def _spent(run: RunRecord, column: str, rounds: int) -> float:
+    """Return the sum of a column over a run's first rounds, frame after frame."""
+    spent = 0.0
+    for frame, in_frame in enumerate(run.settings.rounds):
+        own = min(rounds, in_frame)
+        spent += run.spent_until(frame, own, column)
+        rounds -= own
+    return spent
 
 
 @dataclass(frozen=True, eq=False)
