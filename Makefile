@@ -1,6 +1,6 @@
 # Two commands are enough: `make run` and `make test`. Both set up .venv on their first use.
 .DEFAULT_GOAL := help
-.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark clean
+.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference leaderboard clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -40,6 +40,12 @@ optimality: $(READY)  ## regenerate docs/optimality.md (about 3 minutes)
 
 benchmark: $(READY)  ## regenerate docs/scale.md: growth with clients, classes and runs (about 6 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py --write docs/scale.md
+
+reference: $(READY)  ## regenerate docs/parts.md: everything built in, from the code
+	$(BIN)/python scripts/reference.py --write docs/parts.md
+
+leaderboard: $(READY)  ## regenerate docs/leaderboard.md: every scheduler on three scenarios (at most an hour; resumable)
+	$(BIN)/fedteddi benchmark --write docs/leaderboard.md
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

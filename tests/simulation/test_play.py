@@ -8,6 +8,7 @@ import pytest
 from fedteddi import InputError, RunOptions, compare, simulate
 from fedteddi.experiment import Progress, play
 from fedteddi.simulation.laboratory import Laboratory
+from fedteddi.simulation.parallel.groups import Group, play_group
 from small_world import tiny_data, tiny_settings
 
 SETTINGS = tiny_settings(rounds=[1, 1, 0], scheduler="random")
@@ -62,3 +63,38 @@ def test_clients_elsewhere_play_one_run_in_this_process(more: dict[str, object],
             SETTINGS, schedulers=["random"], data=tiny_data(), runtime=runtime, out=tmp_path / "o", **more
         )
     assert not (tmp_path / "o").exists()
+
+
+def failing(folder: Path) -> str:
+    """A rule like Random that raises in frame 1 of these settings, but not in the trial before a run."""
+    (folder / "mine.py").write_text(
+        "from fedteddi import fill_band\n\n\nclass Mine:\n    name = 'mine'\n    needs = frozenset()\n\n"
+        "    def select(self, view, rng):\n        assert view.frame == 0 or view.total_hz != 1.5e4, 'no idea'\n"
+        "        return fill_band(view, rng.permutation(view.num_clients))\n"
+    )
+    return f"{folder}/mine.py:Mine"
+
+
+def test_a_run_whose_scheduler_fails_ends_alone_if_asked(tmp_path: Path) -> None:
+    """Its good rounds are kept; the other run's are those it has alone; without keep_going nothing goes on."""
+    each = {"good": SETTINGS, "bad": SETTINGS.changed(scheduler=failing(tmp_path))}
+    alone = play({"good": SETTINGS}, data=tiny_data())["good"]
+    with pytest.raises(InputError, match=r"^mine raised AssertionError: no idea \(mine.py, line 9\)"):
+        play(each, data=tiny_data())
+    found = play(each, data=tiny_data(), out=tmp_path / "out", keep_going=True)
+    assert found["good"].records == alone.records
+    failure = found["bad"].failure
+    assert failure is not None
+    assert (failure.frame, failure.round) == (1, 1)
+    assert "mine raised AssertionError: no idea (mine.py, line 9)" in failure.cause
+    assert [(r.frame, r.round) for r in found["bad"].records] == [(0, 0), (0, 1), (1, 0)]
+    again = play(each, data=tiny_data(), out=tmp_path / "out", keep_going=True, resume=True)
+    assert again["bad"].failure == failure
+
+
+def test_a_worker_keeps_going_too(tmp_path: Path) -> None:
+    settings = SETTINGS.changed(scheduler=failing(tmp_path))
+    group = Group({"bad": settings, "good": SETTINGS}, "cpu", None, None, None, keep_going=True)
+    bad, good = play_group(tiny_data(), group, lambda _: None)
+    assert bad.failure is not None
+    assert (bad.finished, good.finished, good.failure) == (False, True, None)

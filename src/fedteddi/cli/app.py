@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import fedteddi
-from fedteddi.cli import data, experiments, parts, rounds, studies
+from fedteddi.cli import benchmark, data, experiments, parts, rounds, studies
 from fedteddi.cli.output import say
 from fedteddi.errors import InputError
 
@@ -23,6 +23,7 @@ experiments.register(app)
 data.register(app)
 parts.register(app)
 studies.register(app)
+benchmark.register(app)
 rounds.register(app)
 
 

@@ -1,6 +1,7 @@
 """What the command line shows: answers, rules and laws for people. Only here is anything printed."""
 
 import ctypes
+import inspect
 import math
 import os
 import sys
@@ -75,7 +76,7 @@ def print_schedulers(rules: dict[str, type[Scheduler]]) -> None:
             table.add_row("  from   ", reference)
         if needs := getattr(rule, "needs", ()):
             table.add_row("  needs  ", ", ".join(sorted(needs)))
-        table.add_row("  options", _options(rule))
+        table.add_row("  options", ", ".join(option_words(rule)) or "none")
         out.print(table)
     out.print(
         "All of ours give each client the least bandwidth that meets the deadline or, with spare_band=share, the whole"
@@ -259,15 +260,17 @@ def _classes_held(view: RoundView, client: int) -> str:
     return " ".join(words) + (" …" if len(held) > MOST_CLASSES else "")
 
 
-def _options(rule: type[Scheduler]) -> str:
-    """Return a rule's options with their defaults; where the type names the choices, all of them."""
-    defaults = option_defaults(rule) if isinstance(rule, type) else {}
+def option_words(part: type) -> list[str]:
+    """Return a part's options with their defaults; where the type names the choices, all of them."""
+    defaults = option_defaults(part) if isinstance(part, type) else {}
     if defaults is None:
-        return "anything"
-    types = get_type_hints(rule) if defaults else {}
-    return (
-        ", ".join(f"{name}={_choices(types.get(name), value)}" for name, value in defaults.items()) or "none"
-    )
+        return ["anything"]
+    types = get_type_hints(part) if defaults else {}
+    required = inspect.Parameter.empty
+    return [
+        name if value is required else f"{name}={_choices(types.get(name), value)}"
+        for name, value in defaults.items()
+    ]
 
 
 def _choices(kind: Any, default: object) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedteddi.errors import DivergedError, InputError
+from fedteddi.errors import InputError
 from fedteddi.learning.cpu import one_thread
 from fedteddi.learning.datasets.dataset import Dataset, load_dataset
 from fedteddi.learning.devices import make_engine
@@ -35,7 +35,9 @@ class Laboratory:
         device: str = "cpu",
         runtime: Exchange | None = None,
         threads: int = 1,
+        keep_going: bool = False,  # a run whose scheduler fails ends there; the others go on
     ) -> None:
+        self.keep_going = keep_going
         self.data = data or load_dataset(settings.dataset)
         self.data = self.data.with_test_images(settings.evaluation.test_images)
         self.model = FlatModel(
@@ -101,9 +103,10 @@ class Laboratory:
     def _play(self, runs: list[Run], started: float, at_once: int) -> None:
         """Play and evaluate a round of every run; those that diverge fail here."""
         played = []
-        for run, outcome in zip(runs, play_rounds(runs, self.runtime, self.model), strict=True):
-            with run.failing():
-                if isinstance(outcome, DivergedError):
+        outcomes = play_rounds(runs, self.runtime, self.model, self.keep_going)
+        for run, outcome in zip(runs, outcomes, strict=True):
+            with run.failing(self.keep_going):
+                if isinstance(outcome, InputError):
                     raise outcome
                 new = run.plan.new_classes(outcome.frame)
                 played.append((run, RoundRecord.of(outcome, new, run.settings.radio, self.model.bits)))

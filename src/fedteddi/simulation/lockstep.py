@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 
-from fedteddi.errors import DivergedError
+from fedteddi.errors import DivergedError, InputError
 from fedteddi.learning.flat import FlatModel
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.server import server_round
@@ -13,11 +13,17 @@ from fedteddi.simulation.run import Run
 
 P3 = FedTeddi()  # evaluates the sets of rules without an objective of their own
 Round = Generator[Request, Answers, RoundFacts]
-Outcome = RoundFacts | DivergedError
+Outcome = RoundFacts | InputError  # why the run ends here
 
 
-def play_rounds(runs: list[Run], runtime: Exchange, model: FlatModel) -> list[Outcome]:
-    """Play one round of every run; one that diverges does not keep the others from going on."""
+def play_rounds(
+    runs: list[Run], runtime: Exchange, model: FlatModel, keep_going: bool = False
+) -> list[Outcome]:
+    """Play one round of every run; one that diverges does not keep the others from going on.
+
+    With `keep_going`, neither does one whose scheduler, or another part of its own, fails.
+    """
+    ends: type[InputError] = InputError if keep_going else DivergedError
     for world in {run.clients.world for run in runs}:
         world.begin((run.state.frame, run.state.round + 1) for run in runs if run.clients.world is world)
     rounds = [_round(run, model) for run in runs]
@@ -29,7 +35,7 @@ def play_rounds(runs: list[Run], runtime: Exchange, model: FlatModel) -> list[Ou
             answered = dict(zip(asking, answers, strict=True))
             asking = {}
             for index, answer in answered.items():
-                found = _send(rounds[index], answer)
+                found = _send(rounds[index], answer, ends)
                 if isinstance(found, Request):
                     asking[index] = found
                 else:
@@ -47,12 +53,12 @@ def _round(run: Run, model: FlatModel) -> Round:
     )
 
 
-def _send(one: Round, answer: Answers) -> Request | Outcome:
-    """Return what a round asks next, or how it ended."""
+def _send(one: Round, answer: Answers, ends: type[InputError]) -> Request | Outcome:
+    """Return what a round asks next, or how it ended; errors that end a run are an outcome."""
     try:
         return one.send(answer)
     except StopIteration as stop:
         facts: RoundFacts = stop.value
         return facts
-    except DivergedError as error:
+    except ends as error:
         return error

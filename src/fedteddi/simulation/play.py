@@ -36,6 +36,7 @@ class RunOptions:
     time_limit_s: float | None = None  # stop in time, resumable
     watch: Watch | None = None  # told how far the runs are
     threads: int | None = None  # how many clients are trained at a time on a CPU; None: one for each core
+    keep_going: bool = False  # a run whose scheduler fails ends there, as one that diverges does
     ray: str | None = None  # a Ray cluster's address, or "local" to start one on this machine
     runtime: Exchange | None = None  # the clients, if they are not simulated in this process
 
@@ -63,7 +64,7 @@ def play_runs(each: Mapping[str, Settings], how: RunOptions) -> dict[str, RunRec
             if cluster is None:
                 play_together(laboratory, runs, folder, stop_at, how.watch)
             else:
-                play_in_groups(cluster, laboratory.data, runs, folder, holder, stop_at, how.watch)
+                play_in_groups(cluster, laboratory, runs, folder, holder, stop_at, how.watch)
     return {
         name: RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
         for name, run in runs.items()
@@ -92,7 +93,8 @@ def _prepared(each: Mapping[str, Settings], how: RunOptions) -> tuple[Laboratory
         each = {name: settings.changed(dataset=data.name) for name, settings in each.items()}
     # With a cluster, this process only finds out whether all is well.
     device = how.device if how.ray is None else "cpu"
-    laboratory = Laboratory(first, data, device, how.runtime, how.threads or usable_threads())
+    threads = how.threads or usable_threads()
+    laboratory = Laboratory(first, data, device, how.runtime, threads, how.keep_going)
     runs = {name: laboratory.new_run(settings) for name, settings in each.items()}
     if how.folder is not None and not how.allow_changed:
         for name, run in runs.items():

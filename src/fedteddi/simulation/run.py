@@ -83,12 +83,16 @@ class Run:
         return self.finished or self.failure is not None
 
     @contextmanager
-    def failing(self) -> Iterator[None]:
-        """Let what is done inside end this run, and no other, if it diverges."""
+    def failing(self, keep_going: bool = False) -> Iterator[None]:
+        """Let what is done inside end this run, and no other, if it diverges; to keep going, whatever it is."""
         try:
             yield
         except DivergedError as error:
             self.failure = Failure(error.frame, error.round, str(error))
+        except InputError as error:
+            if not keep_going:
+                raise
+            self.failure = Failure(self.state.frame, self.state.round + 1, str(error))
 
     def check_not_failed(self) -> None:
         """Refuse to go on with a run that has failed."""

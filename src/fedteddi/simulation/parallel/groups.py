@@ -47,6 +47,7 @@ class Group:
     folder: Path | None  # of all runs, with what its lock says
     holder: str | None
     stop_at: float | None  # of time.time(): clocks of other machines count from elsewhere
+    keep_going: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ Reported = tuple[list[Account], dict[str, float], Pretraining | None]
 
 def play_in_groups(
     cluster: Cluster,
-    data: Dataset,
+    laboratory: Laboratory,  # of this process, which plays nothing
     runs: Mapping[str, Run],  # by the names of their folders inside `folder`
     folder: Path | None,
     holder: str | None,
@@ -96,9 +97,9 @@ def play_in_groups(
     asked = {}
     for number, group in enumerate(groups):
         each = {name: run.settings for name, run in group.items()}
-        asked[_title(number, groups)] = Group(each, cluster.device, own, holder, until)
+        asked[_title(number, groups)] = Group(each, cluster.device, own, holder, until, laboratory.keep_going)
     look = partial(_show, groups, list(runs.values()), watch, time.monotonic())
-    answers = cluster.spread(play_group, data, asked, look, until)
+    answers = cluster.spread(play_group, laboratory.data, asked, look, until)
     for group, accounts in zip(groups, answers, strict=True):
         if accounts is not None:
             _take_over(group, accounts)
@@ -156,7 +157,8 @@ def _found(folder: Path | None, name: str) -> RunRecord | None:
 def play_group(data: Dataset, group: Group, report: ToReport) -> list[Account]:
     """Play runs in lock-step in a cluster's worker; return what became of each."""
     stop_at = None if group.stop_at is None else time.monotonic() + group.stop_at - time.time()
-    laboratory = Laboratory(next(iter(group.each.values())), data, group.device)
+    first = next(iter(group.each.values()))
+    laboratory = Laboratory(first, data, group.device, keep_going=group.keep_going)
     runs = {name: laboratory.new_run(settings) for name, settings in group.each.items()}
     reported_at = 0.0
 

@@ -1,0 +1,1 @@
+"""The leaderboard: every scheduler on a few small scenarios, with intervals over seeds."""
