@@ -8,13 +8,11 @@ import numpy as np
 import pandas as pd
 
 from fedteddi.results.runs import ACCURACIES
-from fedteddi.results.tables import mean_interval, percent
+from fedteddi.results.tables import COSTS, mean_interval, percent
 from fedteddi.studies.benchmark.standings import Reached, Standings
 from fedteddi.studies.comparison import points
 
 COLUMNS = ["scenario", "scheduler", "metric", "mean", "low", "high", "seeds", "reached"]
-# The column of a run's records, and its unit.
-COSTS = {"seconds": ("round_s", 1.0), "uplink Gbit": ("uplink_bits", 1e9), "energy J": ("energy_j", 1.0)}
 DIGITS = 3  # of accuracies
 
 
