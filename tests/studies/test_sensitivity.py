@@ -360,7 +360,17 @@ def test_the_new_grid_holds_every_open_point() -> None:
     plan = load_study("sensitivity")
     assert {factor.name for factor in plan.factors} == {
         *("sigma", "drift-share", "admission", "padding", "pretraining", "tau", "lambda0", "class-norm"),
-        *("class-norm-every", "class-gradients", "target", "search", "mixes", "shadowing", "augment", "head"),
+        *(
+            "class-norm-every",
+            "class-gradients",
+            "target",
+            "search",
+            "mixes",
+            "shadowing",
+            "augment",
+            "head",
+            "aggregation",
+        ),
     }
     each = grid_settings(plan)
     assert {settings.rounds[1] for settings in each.values()} == {600}
