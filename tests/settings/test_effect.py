@@ -93,7 +93,7 @@ def test_what_is_said_to_have_no_effect_has_none(
     after = changed(before, path, value)
     (sentence,) = [sentence for sentence in unused(after) if sentence.startswith(f"{path}=")]
     assert "has no effect here: it is used only" in sentence
-    data = tiny_data(classes=10) if before.scenario.layout == "paper-cifar10" else tiny_data()
+    data = tiny_data(classes=10, size=10) if before.scenario.layout == "paper-cifar10" else tiny_data()
     runs = [fedteddi.simulate(settings, data=data) for settings in (before, after)]
     assert runs[0].records == runs[1].records
 

@@ -105,7 +105,7 @@ def used_only(path: str) -> str:
 def without_effect(players: Iterable[Player]) -> list[str]:
     """Name the keys that are set to another value than the default and used by none of these runs, and why."""
     every = list(players)
-    sentences = {}
+    sentences: dict[str, str] = {}
     for paths, only, used in USED_ONLY:
         for path in paths:
             setting = [player for player in every if _value(player, path) != _default(path)]

@@ -6,13 +6,11 @@ from pydantic import ConfigDict, Field, model_validator
 
 from fedteddi.settings.key import Count, NotNegative, Positive, Section, key
 
-ONE_OF_TWO = {"oneOf": [{"required": ["classes"]}, {"required": ["mix"]}]}
-
 
 class Arrival(Section):
     """New data at the start of one frame: who gets it, which classes, how many samples."""
 
-    model_config = ConfigDict(json_schema_extra=dict(ONE_OF_TWO))
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["classes"]}, {"required": ["mix"]}]})
 
     frame: Count = key(..., "l: the frame at whose start it arrives; frame 0 is where the clients begin.")
     clients: Annotated[int, Field(ge=1)] | list[int] = key(
