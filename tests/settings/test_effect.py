@@ -11,7 +11,7 @@ import pytest
 import fedteddi
 from cli_runner import Outcome
 from fedteddi.errors import NoEffectWarning
-from fedteddi.experiment import on_device, variant
+from fedteddi.experiment import on_device, play, variant
 from fedteddi.protocol.server import needs_of
 from fedteddi.schedulers.registry import make_scheduler, scheduler_names
 from fedteddi.settings import EXPERIMENTS, Settings, load_experiment, write_settings
@@ -126,7 +126,7 @@ def test_a_key_counts_if_one_of_the_runs_uses_it() -> None:
     (sentence,) = without_effect([of["random"]])
     assert sentence == (
         "estimates.class_norm='exact' has no effect here: it is used only by schedulers that need L^(c), such as"
-        " fedteddi and fedcgd; leave it out"
+        " fedteddi and fedcgd"
     )
 
 
@@ -166,6 +166,9 @@ def test_python_warns_where_it_was_called() -> None:
     with pytest.warns(NoEffectWarning, match=r"^scenario\.alpha=0\.1 has no effect here") as warned:
         fedteddi.simulate(settings, data=tiny_data(), scenario__alpha=0.1)
     assert [Path(one.filename).name for one in warned] == [Path(__file__).name]
+    play({"one": settings.changed(scenario__alpha=0.1)}, data=tiny_data())
+    with pytest.warns(NoEffectWarning):
+        play({"one": settings.changed(scenario__alpha=0.1)}, data=tiny_data(), name_unused=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fedteddi.simulate(settings, data=tiny_data())
@@ -184,8 +187,7 @@ def test_the_command_line_warns_in_a_line_and_goes_on(
     done = cli("run", "mine.toml", "--scheduler", "random", "--set", "training.pretrain_momentum=0.8")
     assert done.code == 0
     assert [line for line in done.err.splitlines() if line.startswith("warning:")] == [
-        "warning: scenario.alpha=0.1 has no effect here: it is used only with scenario.layout = dirichlet; leave it"
-        " out",
+        "warning: scenario.alpha=0.1 has no effect here: it is used only with scenario.layout = dirichlet",
         "warning: training.pretrain_momentum=0.8 has no effect here: it is used only with training.pretrain_epochs"
-        " above 0; leave it out",
+        " above 0",
     ]

@@ -130,7 +130,7 @@ def test_a_commented_file_is_the_experiment_and_has_every_key(name: str) -> None
     settings = load_experiment(name)
     text = commented(settings)
     assert read_settings(text, "written") == settings
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(len(line) for line in text.splitlines() if line.startswith("#")) <= 100
     data = tomllib.loads(text)
     for key in all_keys():
         if key.section != "scenario.arrivals":

@@ -110,11 +110,8 @@ def without_effect(players: Iterable[Player]) -> list[str]:
         for path in paths:
             setting = [player for player in every if _value(player, path) != _default(path)]
             if setting and not any(map(used, setting)):
-                sentences.setdefault(
-                    path,
-                    f"{path}={shown(_value(setting[0], path))} has no effect here: it is used only {only};"
-                    " leave it out",
-                )
+                value = shown(_value(setting[0], path))
+                sentences.setdefault(path, f"{path}={value} has no effect here: it is used only {only}")
     return list(sentences.values())
 
 

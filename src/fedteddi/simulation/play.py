@@ -55,13 +55,19 @@ def split_keywords(run: RunOptions | None, keywords: Mapping[str, Any]) -> tuple
     return replace(run or RunOptions(), **own), {k: v for k, v in keywords.items() if k not in names}
 
 
-def play_runs(each: Mapping[str, Settings], how: RunOptions) -> dict[str, RunRecord]:
-    """Play runs, named by their folders inside `how.out`; return their records by the same names."""
+def play_runs(
+    each: Mapping[str, Settings], how: RunOptions, *, name_unused: bool = True
+) -> dict[str, RunRecord]:
+    """Play runs, named by their folders inside `how.out`; return their records by the same names.
+
+    `name_unused` warns of settings that none of them uses.
+    """
     stop_at = None if how.time_limit_s is None else time.monotonic() + how.time_limit_s
     _check(each, how)
     with connected(how.ray, how.device) if how.ray is not None else nullcontext() as cluster:
         laboratory, runs = _prepared(each, how)
-        _warn_of_no_effect(runs, on_fleet=how.runtime is not None)
+        if name_unused:
+            _warn_of_no_effect(runs, on_fleet=how.runtime is not None)
         folder = how.folder
         with writing_into(folder), locked(folder) if folder is not None else nullcontext() as holder:
             if cluster is None:
