@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Decibel_m = Annotated[float, Field(ge=-300, le=300)]
+Dbm = Annotated[float, Field(ge=-300, le=300)]
 Count = Annotated[int, Field(ge=1)]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from fedteddi.settings.key import Decibel_m, NotNegative, Positive, Section, key
+from fedteddi.settings.key import Dbm, NotNegative, Positive, Section, key
 
 
 class RadioSettings(Section):
@@ -19,18 +19,20 @@ class RadioSettings(Section):
         unit="s",
         paper="0.8, 1 and 1.2 (CIFAR-10), 30 (CIFAR-100)",
     )
-    power_dbm: Decibel_m = key(23.0, "P: a client's transmit power.", unit="dBm", paper="23")
-    noise_dbm_per_hz: Decibel_m = key(
-        -174.0, "N0: noise density at the receiver.", unit="dBm/Hz", paper="−174"
-    )
+    power_dbm: Dbm = key(23.0, "P: a client's transmit power.", unit="dBm", paper="23")
+    noise_dbm_per_hz: Dbm = key(-174.0, "N0: noise density at the receiver.", unit="dBm/Hz", paper="−174")
     radius_m: Annotated[float, Field(ge=1, allow_inf_nan=False)] = key(
         250.0, "Radius of the cell; clients stand uniformly over its area.", unit="m", paper="250"
     )
     shadowing_std_db: NotNegative = key(
-        8.0, "Standard deviation of log-normal shadowing, of channels that have it.", unit="dB", paper="8"
+        8.0,
+        "Standard deviation of log-normal shadowing; refused with a channel that has none.",
+        unit="dB",
+        paper="8",
     )
     shadowing: Literal["redrawn", "static"] = key(
-        "redrawn", "Whether shadowing is drawn anew in each round or once, of channels that have it."
+        "redrawn",
+        "Whether shadowing is drawn anew in each round or once; refused with a channel that has no such choice.",
     )
     downlink_hz: NotNegative = key(
         0.0,
@@ -38,7 +40,9 @@ class RadioSettings(Section):
         unit="Hz",
         paper="no downlink",
     )
-    downlink_power_dbm: Decibel_m = key(46.0, "P_dl: the server's transmit power.", unit="dBm")
+    downlink_power_dbm: Dbm = key(
+        46.0, "P_dl: the server's transmit power; refused without `downlink_hz`.", unit="dBm"
+    )
     channel: str = key(
         "shadowing",
         "The model of the channel: every client's gain in each round.",
