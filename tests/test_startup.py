@@ -46,6 +46,11 @@ def test_scheduling_imports_nothing_slow(reports: str, more: list[str]) -> None:
     assert held(COMMAND.format(words=["schedule", reports, *more]), (*SLOW, "pydantic")) == ""
 
 
+@pytest.mark.parametrize("words", [["settings", "radio"], ["settings", "--schema"], ["list", "experiments"]])
+def test_settings_import_nothing_slow(words: list[str]) -> None:
+    assert held(COMMAND.format(words=words)) == ""
+
+
 def test_the_library_imports_nothing_slow() -> None:
     assert held("import fedteddi", (*SLOW, "pydantic", "typer", "rich")) == ""
 

@@ -21,6 +21,10 @@ class DivergedError(InputError):
         self.frame, self.round = frame, round
 
 
+class NoEffectWarning(UserWarning):
+    """A setting that no run uses; the command line prints it in one line and goes on."""
+
+
 def nearest_hint(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the most similar known word, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1)

@@ -96,12 +96,17 @@ def _named(schedulers: Iterable[str | Any]) -> list[str]:
 
 
 def play(
-    each: Mapping[str, Settings], *, run: RunOptions | None = None, **keywords: Any
+    each: Mapping[str, Settings],
+    *,
+    run: RunOptions | None = None,
+    name_unused: bool = False,
+    **keywords: Any,
 ) -> dict[str, RunRecord]:
     """Run any settings together, in lock-step; return their records by the same names.
 
     They may differ in everything but what the device shares: data set, test images, model, precision and batch size. A
-    name is the run's folder inside `out`, and may lead through others: `tau-5/random-d1.2-s0`.
+    name is the run's folder inside `out`, and may lead through others: `tau-5/random-d1.2-s0`. `name_unused` warns of
+    settings that none of them uses, as `simulate` and `compare` do.
     """
     how, unknown = split_keywords(run, keywords)
     if unknown:
@@ -114,7 +119,7 @@ def play(
                 f"{name}: {key}={now!r} cannot run together with {was!r}: all runs must share the data, the model,"
                 " the precision and the batch size"
             )
-    return play_runs(each, how)
+    return play_runs(each, how, name_unused=name_unused)
 
 
 def on_device(settings: Settings) -> Settings:

@@ -3,14 +3,17 @@
 import io
 import os
 import sys
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 
 import fedteddi
-from fedteddi.cli import benchmark, data, experiments, parts, rounds, studies
+from fedteddi.cli import benchmark, data, experiments, parts, rounds, settings, studies
 from fedteddi.cli.output import say
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, NoEffectWarning
 
 app = typer.Typer(
     name="fedteddi",
@@ -22,6 +25,7 @@ app = typer.Typer(
 experiments.register(app)
 data.register(app)
 parts.register(app)
+settings.register(app)
 studies.register(app)
 benchmark.register(app)
 rounds.register(app)
@@ -34,7 +38,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without our symbols shows ? instead
     try:
         try:
-            app()
+            with _spoken_warnings():
+                app()
         finally:
             sys.stdout.flush()
     except InputError as error:
@@ -47,6 +52,23 @@ def main() -> None:
         _drop_stdout()
         say("error", f"the answer could not be written ({error.strerror or error})")
         sys.exit(1)
+
+
+@contextmanager
+def _spoken_warnings() -> Iterator[None]:
+    """Print a warning of ours as all others of the command line: one line, once."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+        warnings.simplefilter("always", NoEffectWarning)
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, NoEffectWarning):
+                say("warning", str(message))
+            else:
+                usual(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _drop_stdout() -> None:

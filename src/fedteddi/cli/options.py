@@ -10,7 +10,10 @@ from fedteddi.cli.process_age import process_age_s
 from fedteddi.errors import InputError
 
 Experiment = Annotated[
-    str, typer.Argument(help="A built-in experiment (fashion, evolving, cifar10, cifar100) or a .toml file.")
+    str,
+    typer.Argument(
+        help="A .toml file ('fedteddi init' writes one), or a name of 'fedteddi list experiments', such as evolving."
+    ),
 ]
 Rounds = Annotated[
     int | None, typer.Option(min=1, help="Rounds of every frame that has any (sets λ's decay too).")

@@ -1,18 +1,21 @@
 """A session of runs: how they are played (`RunOptions`), what is checked before, where they are written."""
 
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, NoEffectWarning
 from fedteddi.learning.cpu import usable_threads
 from fedteddi.learning.datasets.dataset import Dataset, load_dataset
+from fedteddi.protocol.server import needs_of
 from fedteddi.results.folder import RunFolder, check_out, locked
 from fedteddi.results.runs import RunRecord
 from fedteddi.settings import Settings
+from fedteddi.settings.effect import Player, without_effect
 from fedteddi.simulation.in_process import Exchange
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.parallel.cluster import connected
@@ -53,12 +56,19 @@ def split_keywords(run: RunOptions | None, keywords: Mapping[str, Any]) -> tuple
     return replace(run or RunOptions(), **own), {k: v for k, v in keywords.items() if k not in names}
 
 
-def play_runs(each: Mapping[str, Settings], how: RunOptions) -> dict[str, RunRecord]:
-    """Play runs, named by their folders inside `how.out`; return their records by the same names."""
+def play_runs(
+    each: Mapping[str, Settings], how: RunOptions, *, name_unused: bool = True
+) -> dict[str, RunRecord]:
+    """Play runs, named by their folders inside `how.out`; return their records by the same names.
+
+    `name_unused` warns of settings that none of them uses.
+    """
     stop_at = None if how.time_limit_s is None else time.monotonic() + how.time_limit_s
     _check(each, how)
     with connected(how.ray, how.device) if how.ray is not None else nullcontext() as cluster:
         laboratory, runs = _prepared(each, how)
+        if name_unused:
+            _warn_of_no_effect(runs, on_fleet=how.runtime is not None)
         folder = how.folder
         with writing_into(folder), locked(folder) if folder is not None else nullcontext() as holder:
             if cluster is None:
@@ -83,6 +93,14 @@ def _check(each: Mapping[str, Settings], how: RunOptions) -> None:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file: choose a folder with --out")
         check_out(folder, resume=how.resume, one=THE_FOLDER_ITSELF in each)
+
+
+def _warn_of_no_effect(runs: Mapping[str, Run], *, on_fleet: bool) -> None:
+    """Name the settings that none of the runs uses, where simulate, compare or play was called."""
+    for sentence in without_effect(
+        Player(run.settings, needs_of(run.rule), on_fleet) for run in runs.values()
+    ):
+        warnings.warn(sentence, NoEffectWarning, stacklevel=4)
 
 
 def _prepared(each: Mapping[str, Settings], how: RunOptions) -> tuple[Laboratory, dict[str, Run]]:

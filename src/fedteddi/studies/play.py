@@ -71,7 +71,9 @@ def _play_in_turn(
     found: dict[str, RunRecord] = {}
     for group in groups.values():
         left = None if time_limit_s is None else max(0.0, time_limit_s - (time.monotonic() - began))
-        found |= play(group, out=out, resume=resume or bool(found), time_limit_s=left, **how)
+        found |= play(
+            group, name_unused=True, out=out, resume=resume or bool(found), time_limit_s=left, **how
+        )
     return found
 
 

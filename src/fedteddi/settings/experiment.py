@@ -1,0 +1,92 @@
+"""One experiment as validated data. Every key has a default; unknown ones are refused."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from fedteddi.errors import InputError, nearest_hint, shown
+from fedteddi.registry import is_part, name_of, read_value
+from fedteddi.settings.estimates import EstimateSettings, EvaluationSettings
+from fedteddi.settings.key import Section, key
+from fedteddi.settings.radio import RadioSettings
+from fedteddi.settings.scenario import Arrival, ScenarioSettings
+from fedteddi.settings.server import FleetSettings, PrivacySettings, ServerSettings
+from fedteddi.settings.training import TrainingSettings
+
+
+class Settings(Section):
+    """One experiment."""
+
+    name: str = key("fashion", "The experiment's name; a run takes that of its scheduler.")
+    dataset: str = key(
+        "fashion-mnist", "The images and labels.", paper="CIFAR-10 and CIFAR-100", named="datasets"
+    )
+    scheduler: str = key(
+        "fedteddi", "The rule that decides who uploads in a round.", paper="fedteddi", named="schedulers"
+    )
+    scheduler_options: dict[str, Any] = key({}, 'Options of that rule, such as search = "refined".')
+    seed: Annotated[int, Field(ge=0, lt=2**62)] = key(
+        0, "Decides every draw: data, positions, channels, delays, batches, the rule's own chance."
+    )
+    rounds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = key(
+        [0, 60],
+        "K of every frame; 0 in frame 0: a pre-trained model stands for it.",
+        unit="rounds",
+        paper='open; docs/paper.md, "The paper\'s setting", takes [0, 2000] (CIFAR-10)',
+    )
+    scenario: ScenarioSettings = ScenarioSettings()
+    training: TrainingSettings = TrainingSettings()
+    radio: RadioSettings = RadioSettings()
+    estimates: EstimateSettings = EstimateSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    server: ServerSettings = ServerSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    fleet: FleetSettings = FleetSettings()
+
+    def changed(self, **changes: Any) -> "Settings":
+        """Return a copy with some keys replaced; a double underscore leads into a section: `radio__deadline_s=1.2`."""
+        data = self.model_dump()
+        for name, value in changes.items():
+            _put(data, name.split("__"), name_of(value) if is_part(value) else value)
+        return parse_settings(data)
+
+
+def parse_settings(data: dict[str, Any]) -> Settings:
+    """Check plain data; the first thing wrong with it becomes one sentence."""
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        raise InputError(_sentence(error)) from None
+
+
+def override(settings: Settings, words: list[str]) -> Settings:
+    """Apply `key=value` words, such as `radio.deadline_s=1.2`; values are read as TOML, or else as text."""
+    changes: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InputError(f"--set {word!r}: write it as key=value, such as radio.deadline_s=1.2")
+        changes[name.strip().replace(".", "__")] = read_value(value)
+    return settings.changed(**changes)
+
+
+def _put(data: dict[str, Any], path: list[str], value: Any) -> None:
+    for step in path[:-1]:
+        inner = data.get(step)
+        if not isinstance(inner, dict):
+            raise InputError(f"there is no section {shown(step)}{nearest_hint(step, data)} in the settings")
+        data = inner
+    data[path[-1]] = value
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key_path = ".".join(str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        section: Any = Settings
+        for step in first["loc"][:-1]:
+            section = section.model_fields[step].annotation if isinstance(step, str) else Arrival
+            section = Arrival if section == list[Arrival] else section
+        return f"unknown key {shown(key_path)}{nearest_hint(str(first['loc'][-1]), section.model_fields)}"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{key_path}={shown(first['input'])}: {message[0].lower()}{message[1:]}" if key_path else message

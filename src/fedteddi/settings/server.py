@@ -1,0 +1,54 @@
+"""The sections [server], [privacy] and [fleet]: what the server does, and how far and how long it trusts clients."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fedteddi.settings.key import Positive, Section, key
+
+
+class ServerSettings(Section):
+    """What the server does with uploads, and how far it trusts what clients say (docs/metrics.md)."""
+
+    aggregation: str = key(
+        "fedavg", "How the next model is made of the uploads.", paper="fedavg", named="aggregations"
+    )
+    aggregation_options: dict[str, Any] = key(
+        {}, "Options of that aggregation, such as server_momentum = 0.5 of fedavgm."
+    )
+    max_sample_share: Annotated[float, Field(gt=0, le=1)] = key(
+        1.0, "The most that α_n of one client may be in any average; 1: no bound."
+    )
+
+
+class PrivacySettings(Section):
+    """Noise on the class histograms that clients release, one a frame (docs/privacy.md)."""
+
+    epsilon: Annotated[float, Field(ge=0, le=1e6)] = key(
+        0.0, "ε of one release; at least 1e-6, or 0: off, true histograms are sent.", paper="true histograms"
+    )
+
+    @model_validator(mode="after")
+    def _noise_of_a_size(self) -> "PrivacySettings":
+        if 0 < self.epsilon < 1e-6:
+            raise ValueError(
+                f"epsilon={self.epsilon:g} is too small to be useful: use 0 (off) or at least 1e-6"
+            )
+        return self
+
+
+class FleetSettings(Section):
+    """How long a real fleet may take, by the clock on the wall (docs/deploy.md); radio.deadline_s is modelled."""
+
+    wait_s: Positive = key(
+        60.0, "How long the server waits for all clients before the first round.", unit="s"
+    )
+    report_s: Positive = key(
+        120.0, "How long clients may take for local training and their reports.", unit="s"
+    )
+    upload_s: Positive = key(60.0, "How long uploads may take.", unit="s")
+    class_gradients_s: Positive = key(60.0, "How long class gradients may take.", unit="s")
+    compute_s: Literal["measured", "modelled"] = key(
+        "measured",
+        "Which computation times t_cp count: those that devices measure, or the model's of [radio].",
+    )
