@@ -52,7 +52,7 @@ class FedCor(AdmissionOptions):
             check_number(name, getattr(self, name), at_least=0 if name == "warm_up" else 1, whole=True)
         check_number("forget", self.forget, above=0, at_most=1)
         check_number("discount", self.discount, above=0, at_most=1)
-        check_number("noise", self.noise, above=0, at_most=1e100)
+        check_number("noise", self.noise, at_least=1e-100, at_most=1e100)
         check_choice("mean", self.mean, get_args(Mean))
 
     def initial_state(self, num_clients: int) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class FedCor(AdmissionOptions):
             schedule = fill_band(view, rng.permutation(view.num_clients), self)
             uploads[:] = 0
         else:
-            weights = self.forget ** (view.round - sampled).astype(float)  # [T]
+            weights = self.forget ** (sampled[-1] - sampled).astype(float)  # [T]; the last one's is 1
             changes = state["changes"][:, view.client_id]  # [T, N]
             x = embeddings(changes, weights, self.dimension, self.noise, self.mean)
             alpha = self.discount ** uploads[view.client_id].astype(float)  # [N]
