@@ -150,6 +150,8 @@ class First(_Claim):
             missing = [rule for rule in others if rule not in present]
             if not present:
                 yield unknown(f"{where}: no runs of {found.ours} and {missing[0]}")
+            elif self.what == EARLY and np.isnan([*found.values(EARLY, found.ours, place).values()]).all():
+                yield unknown(f"{where}: nothing is new, or nothing was evaluated that early")
             elif "accuracy" in self.what:
                 each = {rule: ahead(found, self.what, rule, place, accuracy) for rule in present}
                 finding = counted(where, each, missing)
