@@ -316,7 +316,7 @@ def test_who_was_told_by_another_is_not_chosen() -> None:
 
 
 def test_the_youngest_sample_counts_however_much_is_forgotten() -> None:
-    """0.001^400 is 0 as a float. Of two samples a round apart the younger weighs all but 0.1 %: client 2 moved in it."""
+    """0.001^400 is 0 as a float. Of two samples, a round apart, the younger weighs 99.9 %: client 2 moved."""
     state = FedCor().initial_state(3) | {
         "frame": 1,
         "sampled": np.array([1, 2]),
