@@ -327,6 +327,18 @@ def test_the_youngest_sample_counts_however_much_is_forgotten() -> None:
     assert rule.select(view, RNG(0), state)[0].clients == (2,)
 
 
+def test_losses_that_dwarf_the_noise_end_no_round() -> None:
+    """Reports may say ±1e100. With σ_n of 0.01 K_nn of a twin of a chosen client would be rounding alone, or NaN."""
+    for seed in range(12):
+        rng, rule = RNG(seed), FedCor(warm_up=5)
+        view, state = random_round(rng, clients=12, classes=2), rule.initial_state(12)
+        for k in range(1, 30):
+            loss = rng.choice([-1e100, 1e100], 12) * rng.random(12)
+            asked = dataclasses.replace(view, round=k, rounds_in_frame=50, loss=loss)
+            found, state = rule.select(asked, rng, state)
+            assert len(set(found.clients)) == len(found.clients)
+
+
 def test_uploads_lower_a_score_until_the_next_random_round() -> None:
     """Of two alike, one is chosen in every round: they take turns, for 0.9^τ tells. A random round counts anew."""
     rule = FedCor(warm_up=2, interval=4)

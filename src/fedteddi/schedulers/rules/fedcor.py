@@ -14,6 +14,7 @@ from fedteddi.schedulers.view import RoundView
 Mean = Literal["estimated", "zero"]
 FEWEST = 2  # sampled loss changes that a covariance is learned from
 TIE = 1e-9  # of the largest score: scores closer than this tie
+LEAST_NOISE = 1e-12  # of the largest ‖x_n‖²: a σ_n² below it would be lost in rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,8 @@ class FedCor(AdmissionOptions):
         self, view: RoundView, rng: np.random.Generator, x: np.ndarray, alpha: np.ndarray
     ) -> Schedule:
         """Choose one after another by α_n Σ_i p_i K_in / √K_nn, K given the loss changes of those before."""
-        losses = Losses(x, self.noise**2, view.num_samples / view.num_samples.sum())
+        variance = max(self.noise**2, LEAST_NOISE * float((x**2).sum(axis=1).max()))
+        losses = Losses(x, variance, view.num_samples / view.num_samples.sum())
 
         def choose(left: np.ndarray) -> int:
             score = alpha[left] * losses.decrease()[left]
