@@ -91,7 +91,7 @@ def write_page(
     endings, written = (".png", ".svg") if svg else (".png",), [into / f"{name}.md"]
     try:
         (into / name).mkdir(parents=True, exist_ok=True)
-        written[0].write_text(_rendered(view), encoding="utf-8")
+        written[0].write_text(rendered("page.md.j2", view), encoding="utf-8")
         for title, figure in view["pictures"].items():
             if view["mark"]:
                 figure.suptitle(view["mark"], fontsize="small")
@@ -112,13 +112,14 @@ def _claims_shown(claims: pd.DataFrame) -> pd.DataFrame:
     return claims[[*several, "claim", "accuracy", "paper", "verdict"]]
 
 
-def _rendered(view: dict[str, Any]) -> str:
+def rendered(template: str, view: dict[str, Any]) -> str:
+    """Fill a template of this folder in."""
     engine = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     engine.filters["md"] = tables.markdown
     # Of a data set in a file, a page shows only the file's name.
     engine.filters["file_name"] = lambda value: Path(value).name if str(value).endswith(".npz") else value
-    template = files("fedteddi.studies").joinpath("page.md.j2").read_text(encoding="utf-8")
-    return engine.from_string(template).render(view).rstrip() + "\n"
+    text = files("fedteddi.studies").joinpath(template).read_text(encoding="utf-8")
+    return engine.from_string(text).render(view).rstrip() + "\n"
 
 
 Made = tuple[dict[str, pd.DataFrame], dict[str, Any]]  # tables, and what else the template needs
