@@ -315,6 +315,30 @@ def test_who_was_told_by_another_is_not_chosen() -> None:
     assert stats.chisquare([first[n] for n in range(3)]).pvalue > 0.001
 
 
+def test_the_youngest_sample_counts_however_much_is_forgotten() -> None:
+    """0.001^400 is 0 as a float. Of two samples, a round apart, the younger weighs 99.9 %: client 2 moved."""
+    state = FedCor().initial_state(3) | {
+        "frame": 1,
+        "sampled": np.array([1, 2]),
+        "changes": np.array([[0.0, 5.0, 0.0], [0.0, 0.0, 5.0]]),
+    }
+    rule = FedCor(warm_up=0, interval=1000, history=1000, forget=1e-3, mean="zero")
+    view = equal_needs(3, 1, round=402, rounds_in_frame=999, num_samples=np.full(3, 10), loss=np.ones(3))
+    assert rule.select(view, RNG(0), state)[0].clients == (2,)
+
+
+def test_losses_that_dwarf_the_noise_end_no_round() -> None:
+    """Reports may say ±1e100. With σ_n of 0.01 K_nn of a twin of a chosen client would be rounding alone, or NaN."""
+    for seed in range(12):
+        rng, rule = RNG(seed), FedCor(warm_up=5)
+        view, state = random_round(rng, clients=12, classes=2), rule.initial_state(12)
+        for k in range(1, 30):
+            loss = rng.choice([-1e100, 1e100], 12) * rng.random(12)
+            asked = dataclasses.replace(view, round=k, rounds_in_frame=50, loss=loss)
+            found, state = rule.select(asked, rng, state)
+            assert len(set(found.clients)) == len(found.clients)
+
+
 def test_uploads_lower_a_score_until_the_next_random_round() -> None:
     """Of two alike, one is chosen in every round: they take turns, for 0.9^τ tells. A random round counts anew."""
     rule = FedCor(warm_up=2, interval=4)
@@ -411,6 +435,7 @@ def test_a_rule_says_what_it_needs(name: str, field: str) -> None:
         ("fedcor", "discount", 0),
         ("fedcor", "forget", 1.5),
         ("fedcor", "noise", 0),
+        ("fedcor", "noise", 1e-200),  # its square is 0
         ("fedcor", "mean", "median"),
     ],
 )

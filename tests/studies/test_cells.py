@@ -6,7 +6,7 @@ from fedteddi.results.runs import RunRecord, Study
 from fedteddi.studies.cells import Cell, cells, cells_in_short, cells_table
 from fedteddi.studies.claims import FewestRounds
 from fedteddi.studies.findings import Result
-from made_study import made_run, outcomes_of
+from made_study import made_frames, made_run, outcomes_of
 
 
 def made(rule: str, seed: int, rounds: int | None) -> RunRecord:
@@ -172,6 +172,18 @@ def test_a_claim_about_one_deadline_does_not_look_at_others() -> None:
     claim = FewestRounds(kind="fewest rounds", than=["random"])
     assert {row.verdict for row in evaluate(claim, both, (1.2,))} == {"holds"}
     assert {row.verdict for row in evaluate(claim, both, (1.2, 2.0))} == {"does not hold"}
+    at_1_2 = claim.model_copy(update={"deadline_s": 1.2})
+    assert {row.verdict for row in evaluate(at_1_2, both, (1.2, 2.0))} == {"holds"}
+
+
+def test_a_claim_about_one_frame_does_not_look_at_others() -> None:
+    """Ours wins frame 1 by 5 rounds on every seed, and loses frame 2 likewise."""
+    early, late = [0.4, 0.6, 0.6], [0.4, 0.4, 0.6]
+    runs = [made_frames("ours", seed, [early, late]) for seed in range(6)]
+    runs += [made_frames("random", seed, [late, early]) for seed in range(6)]
+    for frames, verdict in (([1], "holds"), ([2], "does not hold"), ([1, 2], "does not hold")):
+        claim = FewestRounds(kind="fewest rounds", than=["random"], frames=frames)
+        assert {row.verdict for row in evaluate(claim, Study(tuple(runs)))} == {verdict}
 
 
 def test_a_rule_with_options_can_be_ours_and_another() -> None:

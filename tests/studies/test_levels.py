@@ -138,7 +138,6 @@ def test_scheduled_clients_with_new_classes() -> None:
 TWO_RULES = ["fedteddi", "random"]
 MADE = load_study("sensitivity-first").model_copy(
     update={
-        "kept_as": "made",
         "experiment": "fashion",
         "schedulers": TWO_RULES,
         "factors": [
@@ -221,6 +220,18 @@ def test_which_claims_hold_where_is_computed() -> None:
     assert [counts[name] for name in named] == [2, 1, 1, 1, 0]
     assert "uick" in text  # 50 rounds in place of the experiment's 60
     assert "one factor at a\ntime varied around a baseline (τ = 10, λ0 = 2, K = 50)" in text
+
+
+def test_the_same_claim_about_another_rule_has_a_row_of_its_own() -> None:
+    """Of FedTeddi's 0.78 and Random's 0.78 at the end, none is ahead; after 25 rounds Random is at 0.5."""
+    last = First(kind="first", what="final accuracy", accuracies=["global"])
+    plan = MADE.model_copy(update={"claims": [last, last.model_copy(update={"ours": "random"})]})
+    summaries = made_grid(baseline=[10, 15, 40, 45], rounds_25=[10, 15])
+    found = findings(plan, outcomes_by_level(plan, summaries))["rounds-25"]
+    assert {title: one.mark for title, one in found.items()} == {
+        "ahead of random in final accuracy (global)": "ahead",
+        "random: ahead of fedteddi in final accuracy (global)": "behind",
+    }
 
 
 def test_missing_levels_and_a_missing_baseline_are_shown() -> None:

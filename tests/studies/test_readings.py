@@ -85,7 +85,7 @@ def test_the_page_has_a_heading_a_reading_and_the_readme_a_column(tmp_path: Path
     glance = at_a_glance(plan, kept).splitlines()
     assert glance[0] == "| claim | paper | fedteddi-sigma-literal | fedteddi |"
     assert glance[2].startswith("| faster than fedcgd, to 60% | – | balanced: **holds** (")
-    assert "| claim | paper | ours |" in glance
+    assert "| claim | paper | random |" in glance  # by name: a title need not say whom it is about
 
 
 def test_runs_that_counted_other_costs_are_named(tmp_path: Path) -> None:
@@ -99,6 +99,28 @@ def test_runs_that_counted_other_costs_are_named(tmp_path: Path) -> None:
     kept = in_short(*runs[-1:], replace(one, records=counting))
     text = write_page(made_plan(), kept, tmp_path, "b", "me").files[0].read_text()
     assert "The bits and joules of everyone at deadline 1.2 s with seed 1 are those of uploads alone" in text
+
+
+def test_bounds_that_were_not_played_with_every_seed_are_named(tmp_path: Path) -> None:
+    *runs, _ = made_runs()  # without the bound's last seed
+    text = write_page(made_plan(), in_short(*runs), tmp_path, "made", "me").files[0].read_text()
+    assert "- Seeds run, of 0, 1, 2: 0, 1, 2; of everyone: 0, 1. Two schedulers" in text
+
+
+def test_early_accuracy_that_was_not_measured_is_said(tmp_path: Path) -> None:
+    """10 rounds, evaluated every 5: nothing within the first quarter."""
+    plan = made_plan(claims=[{"kind": "first", "what": EARLY}])
+    text = write_page(plan, in_short(*made_runs()), tmp_path, "made", "me").files[0].read_text()
+    assert "1.2 s: nothing is new, or nothing was evaluated that early | inconclusive |" in text
+    assert "nan" not in text
+
+
+def test_rules_that_no_group_of_figures_holds_are_drawn_all_the_same(tmp_path: Path) -> None:
+    """Only Random was played so far, and it is in no group."""
+    plan = made_plan(figures={"one": [LITERAL]})
+    runs = [run for run in made_runs() if run.scheduler == "random"]
+    page = write_page(plan, in_short(*runs), tmp_path, "made", "me").files[0].read_text()
+    assert "![figure3-accuracy-frame1](made/figure3-accuracy-frame1.png)" in page
 
 
 def test_figures_are_drawn_by_group(tmp_path: Path) -> None:

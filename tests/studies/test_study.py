@@ -71,6 +71,15 @@ def test_what_is_wrong_is_said(was: str, now: str, sentence: str) -> None:
         load_study("own.toml")
 
 
+@pytest.mark.parametrize("extra", ['bounds = ["everyone"]', 'figures = { one = ["random"] }'])
+def test_factors_leave_no_place_for_bounds_and_figures(extra: str) -> None:
+    levels = 'levels = [{ label = "1" }, { label = "2", changes.training.local_steps = 2 }]\n'
+    factor = '\n[[factors]]\nname = "a"\nsymbol = "a"\ntitle = "A"\n' + levels
+    Path("own.toml").write_text(extra + OWN + factor)
+    with pytest.raises(InputError, match=r"a study with factors plays no bounds"):
+        load_study("own.toml")
+
+
 def test_factors_have_one_deadline_and_one_baseline() -> None:
     factor = (
         '\n[[factors]]\nname = "a"\nsymbol = "a"\ntitle = "A"\nlevels = [{ label = "1" }, { label = "2" }]\n'

@@ -15,8 +15,29 @@ from fedteddi.wireless.radio import watts_from_dbm
 Accuracy = Literal["balanced", "global"]
 
 
+class Evaluated:
+    """What has the test accuracies of the model after a round, if it was evaluated."""
+
+    frame: int
+    round: int
+    balanced: float | None
+    global_: float | None
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the model was evaluated after this round."""
+        return self.balanced is not None
+
+    def accuracy(self, kind: Accuracy) -> float:
+        """Return the test accuracy after this round."""
+        found = self.balanced if kind == "balanced" else self.global_
+        if found is None:
+            raise ValueError(f"frame {self.frame}, round {self.round} was not evaluated")
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
-class RoundRecord:
+class RoundRecord(Evaluated):
     """What happened in a round, and how good the model was after it, if it was evaluated.
 
     What a round cannot say is not in its line of JSON, such as the clients of round 0.
@@ -92,18 +113,6 @@ class RoundRecord:
         """Return the record as its line of rounds.jsonl."""
         line = {key: getattr(self, name) for key, name in ATTRIBUTE.items()}
         return {key: value for key, value in line.items() if self._says(key, value)}
-
-    @property
-    def is_evaluated(self) -> bool:
-        """Whether the model was evaluated after this round."""
-        return self.balanced is not None
-
-    def accuracy(self, kind: Accuracy) -> float:
-        """Return the test accuracy of an evaluated round."""
-        found = self.balanced if kind == "balanced" else self.global_
-        if found is None:
-            raise ValueError(f"frame {self.frame}, round {self.round} was not evaluated")
-        return found
 
     def _says(self, key: str, value: Any) -> bool:
         return value is not None if key in WHERE_KNOWN else key in ("frame", "round") or self.round > 0

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fedteddi.protocol.record import Accuracy, RoundRecord
+from fedteddi.protocol.record import Evaluated, RoundRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
+class Stretch(Evaluated):
     """The rounds since the evaluation before, summed up, and how good the model was after the last of them."""
 
     frame: int
@@ -35,18 +35,6 @@ class Stretch:
     def j_without_class_gradients(self) -> float:
         """The energy of all else; NaN where class gradients were not counted."""
         return math.nan if self.class_gradient_j is None else self.energy_j - self.class_gradient_j
-
-    @property
-    def is_evaluated(self) -> bool:
-        """Whether the model was evaluated after its last round."""
-        return self.balanced is not None
-
-    def accuracy(self, kind: Accuracy) -> float:
-        """Return the test accuracy after its last round."""
-        found = self.balanced if kind == "balanced" else self.global_
-        if found is None:
-            raise ValueError(f"frame {self.frame}, round {self.round} was not evaluated")
-        return found
 
 
 SUMS = ("scheduled_new", "round_s", "uplink_bits", "energy_j")

@@ -56,14 +56,15 @@ def costs(summaries: Summaries) -> list[str]:
 
 
 def seeds(plan: StudyPlan, summaries: Summaries) -> list[str]:
-    """Say which seeds were run, if the study is not whole: most rules', then what others have."""
+    """Say which seeds were run, if the study is not whole: most rules', then what others and the bounds have."""
     found = plan.outcomes(study_at(plan, summaries))
+    several = len(plan.deadlines_s) > 1
+    each = [(rule, time, several) for rule in plan.rule_names for time in plan.deadlines_s]
+    each += [(bound, plan.deadlines_s[0], False) for bound in plan.bounds]
     by_seeds: dict[str, list[str]] = {}
-    for rule in plan.rule_names:
-        for time in plan.deadlines_s:
-            own = ", ".join(map(str, found.seeds([rule], time))) or NO_SEEDS
-            name = f"{rule} at {time:g} s" if len(plan.deadlines_s) > 1 else rule
-            by_seeds.setdefault(own, []).append(name)
+    for rule, time, timed in each:
+        own = ", ".join(map(str, found.seeds([rule], time))) or NO_SEEDS
+        by_seeds.setdefault(own, []).append(f"{rule} at {time:g} s" if timed else rule)
     whole = ", ".join(map(str, plan.seeds))
     if set(by_seeds) == {whole}:
         return []

@@ -30,9 +30,8 @@ def findings(plan: StudyPlan, by_level: Mapping[str, Outcomes]) -> Found:
     for key, own in by_level.items():
         for row in plan.results(own):
             first = row.findings[0]
-            found[key][row.title] = (
-                replace(first, verdict="inconclusive") if first.mark == "not run" else first
-            )
+            title = row.title if row.ours == plan.leading else f"{row.ours}: {row.title}"
+            found[key][title] = replace(first, verdict="inconclusive") if first.mark == "not run" else first
     return found
 
 

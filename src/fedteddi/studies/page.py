@@ -91,7 +91,7 @@ def write_page(
     endings, written = (".png", ".svg") if svg else (".png",), [into / f"{name}.md"]
     try:
         (into / name).mkdir(parents=True, exist_ok=True)
-        written[0].write_text(_rendered(view), encoding="utf-8")
+        written[0].write_text(rendered("page.md.j2", view), encoding="utf-8")
         for title, figure in view["pictures"].items():
             if view["mark"]:
                 figure.suptitle(view["mark"], fontsize="small")
@@ -112,13 +112,14 @@ def _claims_shown(claims: pd.DataFrame) -> pd.DataFrame:
     return claims[[*several, "claim", "accuracy", "paper", "verdict"]]
 
 
-def _rendered(view: dict[str, Any]) -> str:
+def rendered(template: str, view: dict[str, Any]) -> str:
+    """Fill a template of this folder in."""
     engine = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     engine.filters["md"] = tables.markdown
     # Of a data set in a file, a page shows only the file's name.
     engine.filters["file_name"] = lambda value: Path(value).name if str(value).endswith(".npz") else value
-    template = files("fedteddi.studies").joinpath("page.md.j2").read_text(encoding="utf-8")
-    return engine.from_string(template).render(view).rstrip() + "\n"
+    text = files("fedteddi.studies").joinpath(template).read_text(encoding="utf-8")
+    return engine.from_string(text).render(view).rstrip() + "\n"
 
 
 Made = tuple[dict[str, pd.DataFrame], dict[str, Any]]  # tables, and what else the template needs
@@ -158,11 +159,12 @@ def _titles(plan: StudyPlan) -> dict[str, str]:
 def _pictures(plan: StudyPlan, study: Study) -> dict[str, Figure]:
     """Return the figures of all rules, or of those that are drawn together; 6 and 7 show what 3 and 5 do, by frame."""
     left_out = ("figure3", "figure5") if len(study.frames) > 1 else ("none",)
-    drawn = {}
-    for name, rules in (plan.figures or {"": study.schedulers}).items():
+    groups, drawn = {}, {}
+    for name, rules in plan.figures.items():
         names = [rule if rule in REFERENCES else named_rule(rule).name for rule in rules]
-        own = Study(tuple(run for rule in names for run in study.of(rule)))
-        for title, figure in make_figures(own).items() if own.runs else ():
+        groups[name] = tuple(run for rule in names for run in study.of(rule))
+    for name, runs in groups.items() if any(groups.values()) else [("", study.runs)]:
+        for title, figure in make_figures(Study(runs)).items() if runs else ():
             if not title.startswith(left_out):
                 drawn[f"{title}-{name}" if name else title] = figure
     return drawn
@@ -234,7 +236,7 @@ def at_a_glance(plan: StudyPlan, summaries: Summaries) -> str:
     readings: dict[str, dict[str, str]] = {}
     others: dict[str, dict[str, str]] = {}
     for one in plan.results(found):
-        table, column = (readings, own[one.ours]) if one.ours in own else (others, "ours")
+        table, column = (readings, own[one.ours]) if one.ours in own else (others, one.ours)
         claim = plan.without_options(one.claim) if len(about) > 1 else one.claim  # a row for all readings
         row = table.setdefault(claim, {"claim": claim, "paper": one.paper})
         row[column] = row.get(column, "") + ("<br>" if column in row else "") + _in_short(one)

@@ -113,6 +113,10 @@ class StudyPlan(Section):
             raise ValueError(f"targets={{...}}: give some for each of {' and '.join(ACCURACIES)}")
         if self.factors and len(self.deadlines_s) > 1:
             raise ValueError("a study with factors has one deadline")
+        if self.factors and (self.bounds or self.figures):
+            raise ValueError(
+                "a study with factors plays no bounds and has a figure of its own: leave them out"
+            )
         for factor in self.factors:
             for levels in (factor.levels, factor.quick_levels or factor.levels):
                 if sum(not level.changes for level in levels) != 1:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-# The error of a correlation over space falls with it: 0.005 in the root mean square, 0.025 at most over all distances
+# The error of a correlation over space falls with it: 0.005 in the root mean square, below 0.03 over all distances
 # and directions (tests/wireless/test_fields.py).
 WAVES = 2048
 POINTS_AT_ONCE = 1024

@@ -14,6 +14,7 @@ from fedteddi.schedulers.view import RoundView
 Mean = Literal["estimated", "zero"]
 FEWEST = 2  # sampled loss changes that a covariance is learned from
 TIE = 1e-9  # of the largest score: scores closer than this tie
+LEAST_NOISE = 1e-12  # of the largest ‖x_n‖²: a σ_n² below it would be lost in rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class FedCor(AdmissionOptions):
             check_number(name, getattr(self, name), at_least=0 if name == "warm_up" else 1, whole=True)
         check_number("forget", self.forget, above=0, at_most=1)
         check_number("discount", self.discount, above=0, at_most=1)
-        check_number("noise", self.noise, above=0, at_most=1e100)
+        check_number("noise", self.noise, at_least=1e-100, at_most=1e100)
         check_choice("mean", self.mean, get_args(Mean))
 
     def initial_state(self, num_clients: int) -> dict[str, Any]:
@@ -80,7 +81,7 @@ class FedCor(AdmissionOptions):
             schedule = fill_band(view, rng.permutation(view.num_clients), self)
             uploads[:] = 0
         else:
-            weights = self.forget ** (view.round - sampled).astype(float)  # [T]
+            weights = self.forget ** (sampled[-1] - sampled).astype(float)  # [T]; the last one's is 1
             changes = state["changes"][:, view.client_id]  # [T, N]
             x = embeddings(changes, weights, self.dimension, self.noise, self.mean)
             alpha = self.discount ** uploads[view.client_id].astype(float)  # [N]
@@ -96,7 +97,8 @@ class FedCor(AdmissionOptions):
         self, view: RoundView, rng: np.random.Generator, x: np.ndarray, alpha: np.ndarray
     ) -> Schedule:
         """Choose one after another by α_n Σ_i p_i K_in / √K_nn, K given the loss changes of those before."""
-        losses = Losses(x, self.noise**2, view.num_samples / view.num_samples.sum())
+        variance = max(self.noise**2, LEAST_NOISE * float((x**2).sum(axis=1).max()))
+        losses = Losses(x, variance, view.num_samples / view.num_samples.sum())
 
         def choose(left: np.ndarray) -> int:
             score = alpha[left] * losses.decrease()[left]

@@ -4,15 +4,12 @@ Everything on it is computed from summaries: the same summaries give the same pa
 """
 
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
 
 from fedteddi.errors import InputError
-from fedteddi.results import tables
 from fedteddi.results.drawing import save
 from fedteddi.results.starts import started_otherwise
 from fedteddi.studies import caveats
@@ -20,10 +17,10 @@ from fedteddi.studies.benchmark import matrix
 from fedteddi.studies.benchmark.figure import overview
 from fedteddi.studies.benchmark.plan import Benchmark
 from fedteddi.studies.benchmark.standings import Reached, Standings, standings
+from fedteddi.studies.page import DPI, PALETTE, rendered
 from fedteddi.studies.summaries import Summaries, from_folders
 from fedteddi.studies.summary_files import read_summaries, write_summaries
 
-DPI, PALETTE = 100, 128
 QUICK = "Quick: a shortened benchmark that shows that everything works, not how good a scheduler is"
 NAME = "leaderboard"
 
@@ -94,7 +91,7 @@ def write_page(plan: Benchmark, summaries: Summaries, page: Path, source: str) -
     written = [page, folder / f"{NAME}.csv", folder / "outcomes.csv"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        page.write_text(_rendered(view), encoding="utf-8")
+        page.write_text(rendered("benchmark/page.md.j2", view), encoding="utf-8")
         matrix.tidy(numbers).to_csv(written[1], index=False)
         matrix.by_seed(found, numbers).to_csv(written[2], index=False)
         written += save(overview(found, numbers), folder / "overview", (".png",), DPI, PALETTE)
@@ -161,10 +158,3 @@ def check_name(page: Path | None) -> None:
     """Refuse a page that is no Markdown file, before anything is played."""
     if page is not None and page.suffix != ".md":
         raise InputError(f"--write {page}: give a Markdown file, such as docs/leaderboard.md")
-
-
-def _rendered(view: dict[str, Any]) -> str:
-    engine = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    engine.filters["md"] = tables.markdown
-    template = files("fedteddi.studies.benchmark").joinpath("page.md.j2").read_text(encoding="utf-8")
-    return engine.from_string(template).render(view).rstrip() + "\n"

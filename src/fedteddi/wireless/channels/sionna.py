@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from fedteddi.errors import InputError, check_choice, check_number
+from fedteddi.errors import InputError
 from fedteddi.wireless.channels.channel import Draws
-from fedteddi.wireless.channels.shadowing import Redrawing, gain_from_db
-from fedteddi.wireless.channels.umi import NEAREST_M, SERVER_HEIGHT_M
+from fedteddi.wireless.channels.shadowing import gain_from_db
+from fedteddi.wireless.channels.umi import NEAREST_M, SERVER_HEIGHT_M, UMi
 
 MOST_CLIENTS = 2000  # it correlates every pair of them, in each of seven parameters
 GENERATOR = Lock()  # Sionna has one, and halves of a batch of runs are played in threads
@@ -25,7 +25,7 @@ ON_CPU = {"precision": "double", "device": "cpu"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sionna:
+class Sionna(UMi):
     """TR 38.901 UMi outdoors through Sionna: `umi`, with shadowing correlated over space.
 
     The correlation is Sionna's: exp(−d/10 m) among clients in sight of the server, exp(−d/13 m) among the others. Its
@@ -33,14 +33,8 @@ class Sionna:
     physical layer research", arXiv:2203.11854.
     """
 
-    carrier_ghz: float = 3.5
-    client_height_m: float = 1.5
-    shadowing: Redrawing = "redrawn"
-
     def __post_init__(self) -> None:
-        check_number("carrier_ghz", self.carrier_ghz, at_least=0.5, at_most=100.0)
-        check_number("client_height_m", self.client_height_m, at_least=1.5, at_most=22.5)
-        check_choice("shadowing", self.shadowing, get_args(Redrawing))
+        super().__post_init__()
         _part("phy")  # so that a run without it ends before it begins
 
     def gains(self, positions_m: np.ndarray, draws: Draws) -> np.ndarray:
