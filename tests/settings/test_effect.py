@@ -136,10 +136,20 @@ def test_a_fleet_uses_its_section() -> None:
     assert len(without_effect([Player(settings, frozenset())])) == 1
 
 
+# One frame needs no F_l; the committed leaderboard was played with the line, so it goes when that is played again.
+UNUSED = {
+    "benchmark-static": [
+        "evaluation.loss_samples=500 has no effect here: it is used only with more than one frame, or"
+        " evaluation.loss_in_last_frame"
+    ]
+}
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS.names())
 def test_built_in_experiments_use_all_they_set(name: str) -> None:
     for rule in [*scheduler_names(), "everyone"]:
-        assert unused(load_experiment(name).changed(scheduler=rule, scheduler_options={})) == []
+        settings = load_experiment(name).changed(scheduler=rule, scheduler_options={})
+        assert unused(settings) == UNUSED.get(name, [])
 
 
 @pytest.mark.parametrize("name", STUDIES)
