@@ -236,7 +236,7 @@ class SmallerLateDrop(_Claim):
 
 
 class FewestRounds(_Claim):
-    """Ours needs fewer rounds than every baseline, in every cell: one of the frames, a deadline, an accuracy, a target."""
+    """Ours needs fewer rounds than every baseline, in every cell: a frame, a deadline, an accuracy and a target."""
 
     kind: Literal["fewest rounds"]
     whom: str = "every other scheduler"  # the baselines in words
