@@ -168,6 +168,13 @@ def test_first_is_ahead_of_every_rival() -> None:
     )
 
 
+def test_a_rule_that_does_the_same_is_not_ahead_of_ours() -> None:
+    same = [run for rule in ("fedteddi", "random") for run in finals(rule, [0.5, 0.51, 0.52])]
+    (row, _) = First(kind="first", what="final accuracy").evaluate(outcomes_of(Study(tuple(same)), (1.2,)))
+    assert row.verdict == "does not hold"  # nobody is first
+    assert row.findings[0].short == "1.2 s: ahead of 0 of 1"
+
+
 def test_few_that_are_ahead_of_ours_are_named_in_short_and_many_counted() -> None:
     rivals = ["random", "fed-cbs", "pure-drift"]
     better = [run for rule in rivals for run in finals(rule, [0.75, 0.76, 0.78])]

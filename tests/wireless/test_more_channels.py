@@ -278,6 +278,10 @@ def test_the_cells_radius_reaches_whoever_walks_in_it() -> None:
         ({"channel": "correlated-shadowing", "shadowing": "static"}, "radio.shadowing='static' has no effect on"),
         ({"channel": "correlated-shadowing", "channel_options": {"correlation_m": -1.0}}, "correlation_m=-1.0"),
         ({"channel": "mobile", "channel_options": {"speed_min_mps": 0.0}}, "speed_min_mps=0.0: give a finite number"),
+        (
+            {"channel": "mobile", "channel_options": {"seconds_per_round": 1e6}},
+            "seconds_per_round=1000000.0: give a finite number at least 0 and at most 600",
+        ),
         ({"channel": "mobile", "channel_options": {"speed_min_mps": 3.0}}, "speed_max_mps=2 lies below speed_min"),
         ({"channel": "mobile", "channel_options": {"radius_m": 9.0}}, "radio.channel_options.radius_m=9.0: set radio."),
         ({"channel": "umi", "shadowing_std_db": 6.0}, "radio.shadowing_std_db=6.0 has no effect on radio"),

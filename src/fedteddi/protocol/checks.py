@@ -52,6 +52,15 @@ class ReceivedReports:
             return [column.get(client) for client in some]
         return [getattr(self.reports[client], part) for client in some]
 
+    def measured(self, part: str, modelled: np.ndarray) -> np.ndarray:
+        """Return a part that clients may have measured, [n]; who did not has what is modelled."""
+        found = self.told(part)
+        if all(given is None for given in found):
+            return modelled
+        return np.array(
+            [m if g is None else g for g, m in zip(found, modelled, strict=True)], dtype=np.float64
+        )
+
     def numbers(self, part: str, rows: Iterable[int] | None = None) -> np.ndarray:
         """Return a part of every report, [n] or [n, its size], or of some; it was asked of them, so it is there."""
         some = None if rows is None else [self.clients[row] for row in rows]

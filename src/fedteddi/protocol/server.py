@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from fedteddi.aggregation import Aggregation, State, Vector
-from fedteddi.errors import DivergedError, InputError
+from fedteddi.errors import DivergedError
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_counts
 from fedteddi.protocol.checks import ReceivedReports, received_reports
@@ -28,7 +28,7 @@ from fedteddi.protocol.vectors import (
 )
 from fedteddi.randomness import keyed_rng
 from fedteddi.schedulers.objectives import HasObjective, checked_terms, has_objective
-from fedteddi.schedulers.schedule import AnyScheduler, Schedule, Trace, checked_choice, unlimited
+from fedteddi.schedulers.schedule import AnyScheduler, Schedule, checked_choice, recorded_trace, unlimited
 from fedteddi.schedulers.view import ON_REQUEST, RoundView
 from fedteddi.settings import Settings
 from fedteddi.wireless.environment import Environment
@@ -185,7 +185,7 @@ class _Round:
     def _gain(self, received: ReceivedReports) -> np.ndarray:
         """Return |H|² of those who reported, [n]: as measured, or else as modelled."""
         modelled = self.world.channel_gain(self.state.frame, self.state.round)[list(received.clients)]
-        return _measured(received.told("channel_gain"), modelled)
+        return received.measured("channel_gain", modelled)
 
     def _pick(self, received: ReceivedReports) -> _Picked:
         state, view = self.state, self._view(received)
@@ -197,7 +197,9 @@ class _Round:
         ):  # it has its numbers
             terms = checked_terms(evaluating, view, chosen.clients)
         scheduled = tuple(received.clients[index] for index in chosen.clients)
-        trace = _trace(self.rule, chosen, received.clients) if self.settings.evaluation.trace else None
+        trace = (
+            recorded_trace(self.rule, chosen, received.clients) if self.settings.evaluation.trace else None
+        )
         compute_s = np.zeros(0) if view.compute_s is None else view.compute_s
         return _Picked(
             schedule=dataclasses.replace(chosen, clients=scheduled, trace=trace),
@@ -217,7 +219,7 @@ class _Round:
         state, settings, needs = self.state, self.settings, self.needs
         frame, number, members = state.frame, state.round, list(received.clients)
         gain = self._gain(received)
-        compute_s = _measured(received.told("compute_s"), self.world.compute_s(frame, number)[members])
+        compute_s = received.measured("compute_s", self.world.compute_s(frame, number)[members])
         # A bound without a band spares the broadcast, too.
         download_s = None if unlimited(self.rule) else self.world.download_s(gain, self.model_bits)
         ready_s = compute_s if download_s is None else download_s + compute_s
@@ -296,21 +298,3 @@ class _Round:
             class_gradients=self.class_gradients,
             epsilon_spent=settings.privacy.epsilon * (state.frame + 1) or None,  # one release a frame
         )
-
-
-def _trace(rule: AnyScheduler, chosen: Schedule, reported: tuple[int, ...]) -> Trace | None:
-    """Return how the set came about, by the clients' own numbers; a foreign trace may be anything."""
-    if chosen.trace is None:
-        return None
-    try:
-        return chosen.trace.renumbered(reported)
-    except (AttributeError, TypeError, ValueError, IndexError) as error:
-        raise InputError(
-            f"{rule.name} gave a trace that cannot be recorded ({error}): correct it, or evaluation.trace = false"
-        ) from None
-
-
-def _measured(given: list[float | None], modelled: np.ndarray) -> np.ndarray:
-    if all(g is None for g in given):
-        return modelled
-    return np.array([m if g is None else g for g, m in zip(given, modelled, strict=True)], dtype=np.float64)

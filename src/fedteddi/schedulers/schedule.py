@@ -233,3 +233,15 @@ def schedule_faults(view: RoundView, schedule: Schedule, *, limited: bool = True
     if schedule.bound is not None and not np.isfinite(schedule.bound):
         faults.append(f"its bound is {schedule.bound}, which bounds nothing")
     return faults
+
+
+def recorded_trace(rule: AnyScheduler, chosen: Schedule, reported: tuple[int, ...]) -> Trace | None:
+    """Return how the set came about, by the clients' own numbers; a foreign trace may be anything."""
+    if chosen.trace is None:
+        return None
+    try:
+        return chosen.trace.renumbered(reported)
+    except (AttributeError, TypeError, ValueError, IndexError) as error:
+        raise InputError(
+            f"{rule.name} gave a trace that cannot be recorded ({error}): correct it, or evaluation.trace = false"
+        ) from None

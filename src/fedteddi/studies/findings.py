@@ -22,6 +22,11 @@ class Finding:
     at: str = ""  # the accuracy to be reached, where the claim names none
 
     @property
+    def is_behind(self) -> bool:
+        """Whether ours is behind with any seed."""
+        return self.numbers is None or bool((self.numbers.differences < 0).any())
+
+    @property
     def seeds(self) -> int:
         """On how many seeds it was compared."""
         return len(self.numbers.differences) if self.numbers else 0
@@ -104,7 +109,8 @@ def counted(where: str, each: dict[str, Finding], missing: list[str]) -> Finding
     ranks = {rule: finding.numbers.rank for rule, finding in each.items() if finding.numbers}
     best = min(ranks, key=lambda rule: ranks[rule])
     verdicts: list[Verdict] = [finding.verdict for finding in each.values()]
-    behind = [rule for rule, finding in each.items() if finding.verdict == "does not hold"]
+    # Not ahead is not behind: the two may be the same.
+    behind = [rule for rule, one in each.items() if one.verdict == "does not hold" and one.is_behind]
     short = full = f"ahead of {verdicts.count('holds')} of {len(verdicts)}"
     if behind:
         full += f", behind {', '.join(behind)}"

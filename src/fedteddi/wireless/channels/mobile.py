@@ -11,6 +11,7 @@ from fedteddi.wireless.channels.shadowing import gain_from_db, path_loss_db
 from fedteddi.wireless.fields import field_at, wave_vectors
 
 FASTEST_MPS = 100.0  # and so no endless number of legs
+LONGEST_ROUND_S = 600.0  # all legs since the start are walked in every round
 NEAREST_M = 1.0  # where the path-loss law ends (wireless/cell.py); a walk may lead past the server
 
 
@@ -44,8 +45,9 @@ class Mobile:
             raise InputError(
                 f"speed_max_mps={self.speed_max_mps:g} lies below speed_min_mps={self.speed_min_mps:g}: swap them"
             )
-        for name in ("shadowing_std_db", "pause_s", "seconds_per_round", "correlation_m"):
+        for name in ("shadowing_std_db", "pause_s", "correlation_m"):
             check_number(name, getattr(self, name), at_least=0.0)
+        check_number("seconds_per_round", self.seconds_per_round, at_least=0.0, at_most=LONGEST_ROUND_S)
 
     def gains(self, positions_m: np.ndarray, draws: Draws) -> np.ndarray:
         """Return |H_n|² of every client in one round, [N]."""
