@@ -143,8 +143,8 @@ SAID = """\
 ten classes, in the round of "One decision". Processor time on one thread of a shared machine, the median of 7
 decisions (3 of a million clients). Rules with memory have played a round before, fedcor its warm-up of 15; the copies
 of their state that a run makes are included. "scheduled" and the peak memory of the process, with Python, scipy and all
-inputs, are those of the row's largest size. A wider band, with more clients in it, takes longer where clients are chosen
-one by one: in proportion to N |S| for fedteddi, fedcgd, fed-cbs and fedcor, with |S|² for minimum-latency.
+inputs, are those of the row's largest size. A wider band, with more clients in it, takes longer where clients are
+chosen one by one: in proportion to N |S| for fedteddi, fedcgd, fed-cbs and fedcor, with |S|² for minimum-latency.
 
 {table}"""
 
