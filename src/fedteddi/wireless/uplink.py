@@ -87,12 +87,15 @@ def _nats_per_hertz(load: np.ndarray) -> np.ndarray:
     """
     load = np.maximum(load, np.finfo(np.float64).tiny)
     log_load, small = np.log(load), load < 1e-3
+    some_small = bool(small.any())
     away = 1.0 - load  # δ, exact for Γ ≥ 1/2
     u = -away - np.log1p(-np.minimum(away, 0.5))  # Γ − 1 − ln Γ, without cancellation near 1
     u = np.where(away > 0.5, load - 1.0 - log_load, u)
     z = (1.0 + np.sqrt(2.0 * u) + u) - load
     for _ in range(NEWTON_STEPS):
-        log_snr = np.where(small, np.log(load + z) - log_load, np.log1p(z / load))
+        log_snr = np.log1p(z / load)
+        if some_small:
+            log_snr = np.where(small, np.log(load + z) - log_load, log_snr)
         z = z - (log_snr - z) / (1.0 / (load + z) - 1.0)
     return np.where(away < SERIES_BELOW, load * (2.0 * away + 8.0 / 3.0 * away**2), z)
 
