@@ -38,8 +38,9 @@ check: $(READY)  ## format, lint, types, import rules
 optimality: $(READY)  ## regenerate docs/optimality.md (about 3 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/optimality.py --write docs/optimality.md
 
-benchmark: $(READY)  ## regenerate docs/scale.md: growth with clients, classes and runs (about 6 minutes)
+benchmark: $(READY)  ## regenerate docs/scale.md: growth with clients, classes and runs (about 10 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py --write docs/scale.md
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/every_rule.py --write docs/scale.md
 
 reference: $(READY)  ## regenerate docs/parts.md: everything built in, from the code
 	$(BIN)/python scripts/reference.py --write docs/parts.md

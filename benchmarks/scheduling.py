@@ -59,6 +59,9 @@ def large_round(clients: int, classes: int, seed: int = 0) -> RoundView:
         times_scheduled=np.zeros(clients, dtype=np.int64),
         gradient_std=28.0,
         class_norm=rng.uniform(2, 11, size=classes),
+        compute_s=compute_s,
+        deadline_s=deadline_s,
+        model_bits=model_bits,
     )
 
 

@@ -18,6 +18,7 @@ from fedteddi import Settings
 from fedteddi.learning.datasets.catalogue import CIFAR
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.learning.models import make_model
+from fedteddi.schedulers.registry import built_in
 from fedteddi.studies.summaries import Summaries, Summarised
 from fedteddi.studies.summary_files import read_summaries, write_summaries
 from made_study import made_frames, made_run
@@ -192,6 +193,35 @@ def test_growth_writes_its_tables_and_its_picture_into_a_page(tmp_path: Path) ->
     clients = made.partition("## A round, as clients grow")[2].partition("## ")[0]
     assert re.findall(r"^\| ([\d,]+) \|", clients, re.MULTILINE) == ["30", "300"]
     assert 1000 < (tmp_path / "page" / "growth.png").stat().st_size < 150_000
+
+
+def test_a_decision_by_every_rule_is_written_into_a_page(tmp_path: Path) -> None:
+    """A rule without memory, one with a warm-up, and one with a limit: 5,000 clients in place of 10,000."""
+    page = tmp_path / "page.md"
+    committed = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    page.write_text(committed, encoding="utf-8")
+    words = ["--quick", "--scheduler", "random", "fedcor", "divfl", "--write", str(page)]
+    assert run("benchmarks/every_rule.py", *words).startswith("2 of 3 rules decide a round of 10,000 clients")
+    made = page.read_text(encoding="utf-8")
+    around = "<!-- benchmarks/every_rule.py (?:begins|ends) -->"
+    assert re.split(around, made)[::2] == re.split(around, committed)[::2]
+    row = r"^\| ([a-z-]+) \| ([a-z_–]+) \| [\d.,]+ \| ([\d.,]+)( \(5,000\))? \| [1-9]\d* \| [1-9][\d,]* \|$"
+    rows = re.findall(row, re.split(around, made)[1], re.MULTILINE)
+    assert [(name, needs, limit) for name, needs, _, limit in rows] == [
+        ("random", "–", ""),
+        ("fedcor", "loss", ""),
+        ("divfl", "update_sketch", " (5,000)"),
+    ]
+
+
+def test_the_page_has_every_rule() -> None:
+    """And all but those with a limit decide a million clients within three seconds."""
+    committed = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8").partition("every_rule.py begins")[2]
+    rows = re.findall(r"^\| ([a-z-]+) \|.*\| ([^|]+) \| [\d,]+ \| [\d,]+ \|$", committed, re.MULTILINE)
+    ms = {name: cell for name, cell in rows if name in built_in()}
+    assert list(ms) == list(built_in())
+    assert {name for name, cell in ms.items() if cell == "–"} == {"divfl"}
+    assert max(float(cell.replace(",", "")) for cell in ms.values() if cell != "–") <= 3000
 
 
 def test_the_privacy_study_writes_its_table_into_a_page(tmp_path: Path) -> None:

@@ -174,6 +174,30 @@ def test_among_hundreds_no_exchange_with_anybody_helps(seed: int) -> None:
     assert all(p3(view, other) >= p3(view, clients) - rounding(view) for other in neighbours(view, clients))
 
 
+def test_what_each_candidate_promises_against_the_definition() -> None:
+    """P3 of the members with a candidate, or with it in place of one of three: the lowest that fits; members have none.
+
+    B* from 1 to 2, and a band with 0.3 left beside six members: some fit in nobody's place, some in one's, some in all.
+    """
+    rng = np.random.default_rng(0)
+    view = random_round(rng, clients=40, classes=4)
+    needed_hz = rng.uniform(1, 2, size=40)
+    members = np.argsort(needed_hz)[[3, 0, 15, 20, 8, 31]]
+    total_hz = needed_hz[members].sum() + 0.3
+    view = dataclasses.replace(view, needed_hz=needed_hz, total_hz=total_hz, compute_s=None)
+    promise = search.lowest_with_each(problem_of(view), members, members[:3])
+    left: list[int | None] = [None, *members[:3].tolist()]
+    places = set()
+    for n in np.setdiff1d(np.arange(40), members).tolist():
+        sets = [[m for m in members.tolist() if m != leaver] + [n] for leaver in left]
+        fitting = [one for one in sets if needed_hz[one].sum() <= view.total_hz]
+        expected = min((p3(view, one) for one in fitting), default=np.inf)
+        assert promise[n] == pytest.approx(expected, rel=1e-12)
+        places.add(len(fitting))
+    assert {0, 1, 3} <= places
+    assert np.isinf(promise[members]).all()
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_small_pool_in_which_most_members_stay(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six in the pool, three of them members: never worse than greedy, within the band, nobody twice."""

@@ -62,13 +62,19 @@ def minimum_bandwidth_hz(
                 f"{name}={shown(values[bad].flat[0])}: give finite numbers{', ' if lowest else ''}{lowest}"
             )
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        rate_bps_needed = bits / time_s  # R
-        load = noise / (power * gain_) * (rate_bps_needed * LN2)  # Γ
+        return _least_hz(bits, time_s, noise / (power * gain_))
+
+
+def _least_hz(
+    model_bits: np.ndarray | float, time_left_s: np.ndarray, per_signal_s: np.ndarray
+) -> np.ndarray:
+    """Return B*, as above, unchecked; `per_signal_s` is N0/(P|H|²). Division by zero means what IEEE 754 says."""
+    needed_nats = model_bits / time_left_s * LN2  # R ln 2
+    load = per_signal_s * needed_nats  # Γ
     # For no time left the literal formula gives a meaningless number, so test it first. A product that underflowed
     # (Γ = NaN or 0/0) is a channel too weak to be written down: infeasible too.
-    feasible = (time_s > 0) & (load < 1)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        needed = rate_bps_needed * LN2 / _nats_per_hertz(np.where(feasible, load, 0.5))
+    feasible = (time_left_s > 0) & (load < 1)
+    needed = needed_nats / _nats_per_hertz(np.where(feasible, load, 0.5))
     return np.where(feasible, needed, np.inf)
 
 
@@ -80,12 +86,16 @@ def _nats_per_hertz(load: np.ndarray) -> np.ndarray:
     of −W₋₁ and so falls monotonically; it works on z, which stays small where x would overflow.
     """
     load = np.maximum(load, np.finfo(np.float64).tiny)
+    log_load, small = np.log(load), load < 1e-3
+    some_small = bool(small.any())
     away = 1.0 - load  # δ, exact for Γ ≥ 1/2
     u = -away - np.log1p(-np.minimum(away, 0.5))  # Γ − 1 − ln Γ, without cancellation near 1
-    u = np.where(away > 0.5, load - 1.0 - np.log(load), u)
+    u = np.where(away > 0.5, load - 1.0 - log_load, u)
     z = (1.0 + np.sqrt(2.0 * u) + u) - load
     for _ in range(NEWTON_STEPS):
-        log_snr = np.where(load < 1e-3, np.log(load + z) - np.log(load), np.log1p(z / load))
+        log_snr = np.log1p(z / load)
+        if some_small:
+            log_snr = np.where(small, np.log(load + z) - log_load, log_snr)
         z = z - (log_snr - z) / (1.0 / (load + z) - 1.0)
     return np.where(away < SERIES_BELOW, load * (2.0 * away + 8.0 / 3.0 * away**2), z)
 
@@ -108,7 +118,8 @@ def finishing_band_hz(
 
     Never below `needed_hz`, what the deadline asks for, not even by the rounding of a barely feasible client.
     """
-    asked_hz = minimum_bandwidth_hz(model_bits, finish_s - ready_s, 1.0, signal, 1.0)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        asked_hz = _least_hz(model_bits, finish_s - ready_s, 1.0 / signal)
     return np.asarray(np.maximum(asked_hz, needed_hz))
 
 

@@ -43,7 +43,10 @@ def draw_one(log_weight: np.ndarray, rng: np.random.Generator) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class FedCBS(AdmissionOptions):
-    """Drawn one by one, likelier the more class-balanced the set becomes (QCID), until one does not fit."""
+    """Drawn one by one, likelier the more class-balanced the set becomes (QCID), until one does not fit.
+
+    A decision takes time in proportion to N times the clients scheduled: about 1 s for 16 of a million.
+    """
 
     name: ClassVar[str] = "fed-cbs"
     reference: ClassVar[Reference] = FED_CBS

@@ -31,7 +31,7 @@ class FedCor(AdmissionOptions):
     `estimates.power_of_choice_loss = local-steps` the mean over the steps); a new frame brings other data, so samples
     are dropped and the warm-up begins again. The defaults are those of its authors' commands for FMNIST.
 
-    A decision takes time in proportion to N times the clients scheduled.
+    A decision takes time in proportion to N times the clients scheduled: about 1 s for 19 of a million.
     """
 
     name: ClassVar[str] = "fedcor"

@@ -10,6 +10,7 @@ the place of Σ_c |Σ_n A_cn|.
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -66,7 +67,13 @@ class SearchProblem:
             all_samples=None if objective.drift_share == "set" else objective.drift_samples(0.0),
         )
 
-    def only(self, keep: np.ndarray) -> "SearchProblem":
+    @cached_property
+    def by_need(self) -> tuple[np.ndarray, "SearchProblem"]:
+        """The candidates by rising B*, [M], and the problem in that order: who fits in a band comes first."""
+        order = np.argsort(self.needed_hz, kind="stable")
+        return order, self.only(order)
+
+    def only(self, keep: np.ndarray | slice) -> "SearchProblem":
         """Return the same problem with fewer candidates, or with the same in another order."""
         return replace(
             self,

@@ -134,11 +134,15 @@ def pool_around(problem: SearchProblem, members: np.ndarray, rng: np.random.Gene
 
 def lowest_with_each(problem: SearchProblem, members: np.ndarray, leavers: np.ndarray) -> np.ndarray:
     """Return for every candidate the lowest P3 it leads to by joining or by replacing a leaver, [M]."""
-    lowest = np.full(len(problem.clients), np.inf)
+    order, rising = problem.by_need
+    lowest = np.full(len(order), np.inf)  # in this order
     for stay in (members, *(members[members != leaver] for leaver in leavers)):
         left_hz = problem.total_hz - float(problem.needed_hz[stay].sum())
         sums = problem.sums(stay)
-        then = problem.utility_with_each(sums) + problem.variance(sums.size + 1)
-        np.minimum(lowest, then, out=lowest, where=problem.needed_hz <= left_hz)
-    lowest[members] = np.inf
-    return lowest
+        fitting = rising.only(slice(np.searchsorted(rising.needed_hz, left_hz, side="right")))
+        then = fitting.utility_with_each(sums) + problem.variance(sums.size + 1)
+        np.minimum(lowest[: len(then)], then, out=lowest[: len(then)])
+    promise = np.empty(len(order))
+    promise[order] = lowest
+    promise[members] = np.inf
+    return promise
