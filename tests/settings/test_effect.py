@@ -137,7 +137,7 @@ def test_a_fleet_uses_its_section() -> None:
 
 
 # One frame needs no F_l; the committed leaderboard was played with the line, so it goes when that is played again.
-UNUSED = {
+NAMED_STILL = {
     "benchmark-static": [
         "evaluation.loss_samples=500 has no effect here: it is used only with more than one frame, or"
         " evaluation.loss_in_last_frame"
@@ -149,7 +149,7 @@ UNUSED = {
 def test_built_in_experiments_use_all_they_set(name: str) -> None:
     for rule in [*scheduler_names(), "everyone"]:
         settings = load_experiment(name).changed(scheduler=rule, scheduler_options={})
-        assert unused(settings) == UNUSED.get(name, [])
+        assert unused(settings) == NAMED_STILL.get(name, [])
 
 
 @pytest.mark.parametrize("name", STUDIES)
