@@ -116,8 +116,8 @@ def answer(found: Standings) -> str:
     if not level:
         return f"{lead}; every other of {others + 1} ranked rules is clearly behind it on {len(found.seeds)} seeds."
     return (
-        f"{lead}, but {len(level)} of the {others} others are not clearly behind it on {len(found.seeds)} seeds,"
-        f" so there is no winner. Not clearly behind: {', '.join(level)}."
+        f"{lead}, but {len(level)} of the {others} others {'is' if len(level) == 1 else 'are'} not clearly behind it on"
+        f" {len(found.seeds)} seeds, so there is no winner. Not clearly behind: {', '.join(level)}."
     )
 
 
