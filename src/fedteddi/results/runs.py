@@ -129,18 +129,18 @@ class RunRecord:
     def forgetting(self, frame: int) -> float:
         """Return best earlier minus final accuracy, averaged over the old classes of a frame; NaN without any."""
         old = self.old_classes(frame)
-        judged = [one for one in self.stretches if one.is_evaluated and one.frame <= frame]
-        if not old.any() or len(judged) < 2:
+        evaluated = [one for one in self.stretches if one.is_evaluated and one.frame <= frame]
+        if not old.any() or len(evaluated) < 2:
             return float("nan")
-        accuracy = np.array([r.class_accuracy for r in judged], dtype=float)[:, old]  # [evaluations, old]
+        accuracy = np.array([r.class_accuracy for r in evaluated], dtype=float)[:, old]  # [evaluations, old]
         return _mean(accuracy[:-1].max(axis=0) - accuracy[-1])
 
     def backward_transfer(self, frame: int) -> float:
         """Return final minus first accuracy of a frame, averaged over its old classes: what the frame did to them."""
-        old, judged = self.old_classes(frame), self.evaluated(frame)
-        if not old.any() or not judged:
+        old, evaluated = self.old_classes(frame), self.evaluated(frame)
+        if not old.any() or not evaluated:
             return float("nan")
-        first, last = (np.array(r.class_accuracy, dtype=float)[old] for r in (judged[0], judged[-1]))
+        first, last = (np.array(r.class_accuracy, dtype=float)[old] for r in (evaluated[0], evaluated[-1]))
         return _mean(last - first)
 
     def rounds_to_recover(self, frame: int, accuracy: Accuracy) -> int | None:
