@@ -21,6 +21,17 @@ ROWS = re.findall(r"^\| (.+) \| `(fedteddi[\w.]*)` \| `(tests/[\w/]+\.py)::(\w+)
 PAGES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("**/*.md"))
 
 
+def test_the_scores_that_advice_rests_on_are_the_leaderboards() -> None:
+    """docs/choose.md is typed by hand: every accuracy in it stands on the page that the runs wrote."""
+    advice, board = ((ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("choose", "leaderboard"))
+    quoted = set(re.findall(r"\b0\.\d{3}\b", advice))
+    assert len(quoted) > 10
+    assert quoted <= set(re.findall(r"\b0\.\d{3}\b", board))
+    scores = dict(re.findall(r"^\| \d+ \| ([\w-]+) \| (0\.\d{3}) ", board, re.MULTILINE))
+    assert f"scores {scores['fedteddi-plus']} and {scores['fed-cbs']}" in advice
+    assert f"`random` {scores['random']}" in advice
+
+
 @pytest.mark.parametrize("row", ROWS, ids=[row[3] for row in ROWS])
 def test_every_row_names_a_function_and_a_test_that_exist(row: tuple[str, str, str, str]) -> None:
     _, function, file, test = row

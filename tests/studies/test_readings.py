@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedteddi.results.figures import accuracy_over_rounds
+from fedteddi.results.figures import accuracy_over_frames, accuracy_over_rounds
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.results.tables import telling
 from fedteddi.studies.comparison import compared, sign_test
 from fedteddi.studies.outcomes import EARLY, Place
 from fedteddi.studies.page import at_a_glance, write_page
 from fedteddi.studies.study import StudyPlan, load_study
-from made_study import in_short, made_run, outcomes_of
+from made_study import in_short, made_frames, made_run, outcomes_of
 
 LITERAL = "fedteddi[sigma=literal]"
 
@@ -200,5 +200,11 @@ def test_long_curves_are_smoothed_over_what_was_measured() -> None:
     assert smooth.get_ydata()[75] == pytest.approx(np.mean(curve[71:80]))
     assert smooth.get_ydata()[0] == pytest.approx(np.mean(curve[:5]))
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["random"]
+    # Frames are smoothed apart: the one jumps where the other ends.
+    frames = [[0.8] * 71, [0.2] * 71]
+    lines = accuracy_over_frames(Study((made_frames("random", 0, frames),))).axes[0].get_lines()
+    assert set(np.round(lines[1].get_ydata(), 12)[:71]) == {0.8}
+    assert set(np.round(lines[1].get_ydata(), 12)[72:]) == {0.2}
+    assert np.isnan(lines[1].get_ydata()[71])
     short = accuracy_over_rounds(Study((made_run("random", 0, curve[:50]),)), 1)
     np.testing.assert_allclose(short.axes[0].get_lines()[0].get_ydata(), curve[:50])

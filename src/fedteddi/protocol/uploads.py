@@ -1,4 +1,4 @@
-"""What an aggregation is given: the uploads that arrived, and what reports have told about them and about everyone."""
+"""What an aggregation is given: the uploads that arrived, and what reports say about them and about everyone."""
 
 import numpy as np
 

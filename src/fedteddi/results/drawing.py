@@ -83,10 +83,12 @@ def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def running_mean(y: np.ndarray, window: int = WINDOW) -> np.ndarray:
-    """Return the mean over the points around each, fewer near an end or a gap (NaN), [points]."""
-    known, kernel = np.isfinite(y), np.ones(window)
-    total, count = (np.convolve(part, kernel, mode="same") for part in (np.where(known, y, 0.0), known))
-    return np.where(known, total / np.maximum(count, 1), np.nan)
+    """Return the mean over the points around each, fewer near an end or a gap (NaN), and never across one, [points]."""
+    mean, known, half = np.full(len(y), np.nan), np.flatnonzero(np.isfinite(y)), window // 2
+    for part in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
+        for position, point in enumerate(part):
+            mean[point] = y[part[max(0, position - half) : position + half + 1]].mean()
+    return mean
 
 
 def thin_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:

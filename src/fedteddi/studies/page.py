@@ -147,7 +147,7 @@ def _without_factors(plan: StudyPlan, summaries: Summaries) -> Made:
     pictures = _pictures(plan, study)
     main = next(title for title in pictures if "accuracy" in title)
     view = {"answer": answers(results), "pictures": pictures, "main": main, "frames": study.frames}
-    return parts, view | {"titles": _titles(plan)}
+    return parts, view | {"titles": _titles(plan), "bounds": [one for one in plan.bounds if study.of(one)]}
 
 
 def _titles(plan: StudyPlan) -> dict[str, str]:
@@ -180,7 +180,7 @@ def _with_factors(plan: StudyPlan, summaries: Summaries) -> Made:
     parts["outcomes"] = pd.concat([own.table.assign(level=key) for key, own in by_level.items()])
     baseline = [f.named(level) for f in plan.factors for level in f.levels if not level.changes]
     view = {"answer": levels.answer(plan, found), "main": "overview", "baseline": ", ".join(baseline)}
-    return parts, view | {"pictures": {"overview": figures.overview(plan, found)}, "frames": []}
+    return parts, view | {"pictures": {"overview": figures.overview(plan, found)}, "frames": [], "bounds": []}
 
 
 def claims_table(plan: StudyPlan, results: list[Result]) -> pd.DataFrame:

@@ -60,7 +60,7 @@ class ActiveFL(AdmissionOptions):
         check_number("alpha3", self.alpha3, at_least=0, at_most=1)
 
     def initial_state(self, num_clients: int) -> np.ndarray:
-        """Return the values by client id, [all clients]; NaN: not heard from yet."""
+        """Return the values by client id, [all clients]; NaN: no report yet."""
         return np.full(num_clients, np.nan)
 
     def select(

@@ -66,7 +66,7 @@ class FedCor(AdmissionOptions):
             "sampled": np.zeros(0, dtype=np.int64),  # rounds, [T]
             "changes": np.zeros(
                 (0, num_clients)
-            ),  # of the losses over these, [T, all clients]; NaN: not told
+            ),  # of the losses over these, [T, all clients]; NaN: not reported
         }
 
     def select(
@@ -130,7 +130,7 @@ def embeddings(
 
     It maximises Σ_t γ_t log N(Δ_t; μ, X Xᵀ + noise² I), with weights γ [T], as the paper does by gradient steps. The
     solution is that of probabilistic principal components (Tipping, Bishop 1999): the eigenvectors of the weighted
-    covariance with the d largest eigenvalues λ above noise², each √(λ − noise²) long. A change that was not told (NaN)
+    covariance with the d largest eigenvalues λ above noise², each √(λ − noise²) long. A change not reported (NaN)
     counts as the mean.
     """
     told = np.isfinite(changes)

@@ -71,9 +71,7 @@ class LyapunovEnergy(AdmissionOptions):
     def energy(self, view: RoundView, clients: np.ndarray, granted_hz: np.ndarray) -> np.ndarray:
         """Return E_n of clients with this bandwidth, in units of the budget, [n]."""
         ready_s, deadline_s, model_bits = timing(view, self.name)
-        compute_s = (
-            ready_s if view.compute_s is None else view.compute_s
-        )  # T_max is for all, energy for computing
+        compute_s = np.asarray(view.compute_s)  # it is there: ready_s is made of it
         signal = signal_hz(model_bits, deadline_s - ready_s[clients], view.needed_hz[clients])
         upload_s = model_bits / rate_from_signal(granted_hz, signal)
         joules = self.power_w * upload_s + self.compute_power_w * compute_s[clients]
