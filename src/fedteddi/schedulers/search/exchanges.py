@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedteddi.schedulers.search.problem import BLOCK_ELEMENTS, SearchProblem, size_of
+from fedteddi.heterogeneity.divergence import Distance
+from fedteddi.schedulers.search.problem import BLOCK_ELEMENTS, SearchProblem
 
 NOBODY = 0
 
@@ -47,7 +48,6 @@ class Pool:
         # What a set is summed from, [4 + C, 1 + P]: nobody is in every set and brings the staying members' sums.
         self.share = np.vstack([heads, self.needed_hz, self.samples, self.incentive, self.pull])
         self.share[:, NOBODY] = [kept.size, kept_hz, kept.samples, kept.incentive, *kept.pull]
-        self.with_one = np.stack([self.pull, np.ones_like(self.pull)], axis=2)  # [C, 1 + P, 2]
         sizes = range(1, kept.size + len(clients) + 1)
         self.variance = np.array([np.inf, *map(problem.variance, sizes)])  # by size; nobody is worst (D2)
 
@@ -88,11 +88,23 @@ class Pool:
         """Return the size of (pull of those who stay + A_n) for every joiner n, [1 + P, Q], in blocks of joiners."""
         joiners, columns = self.pull.shape[1], pull.shape[1]
         divergence = np.empty((joiners, columns))
-        one_with = np.stack([np.ones_like(pull), pull], axis=1)  # [C, 2, Q]
-        width = max(1, BLOCK_ELEMENTS // pull.size)
+        width = max(1, BLOCK_ELEMENTS // columns)
         for start in range(0, joiners, width):
             block = slice(start, start + width)
-            # A · 1 + 1 · pull is their sum, to the bit; as a product it takes a third of the time.
-            part = self.with_one[:, block] @ one_with  # [C, 1 + p, Q]
-            divergence[block] = size_of(part, self.problem.distance)
+            add_sizes(self.pull[:, block], pull, self.problem.distance, out=divergence[block])
         return divergence
+
+
+def add_sizes(joining: np.ndarray, staying: np.ndarray, distance: Distance, *, out: np.ndarray) -> None:
+    """Write ‖a_p + b_q‖ of all columns of `joining` [C, p] and `staying` [C, Q] to `out` [p, Q].
+
+    Class by class: that needs no [C, p, Q], takes a fifth of its time, and adds up in the same order.
+    """
+    both, size = np.empty_like(out), np.abs if distance == "absolute" else np.square
+    out[:] = 0.0
+    for of_joining, of_staying in zip(joining, staying, strict=True):
+        np.add.outer(of_joining, of_staying, out=both)
+        size(both, out=both)
+        out += both
+    if distance != "absolute":
+        np.sqrt(out, out=out)
