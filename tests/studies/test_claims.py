@@ -75,9 +75,9 @@ def test_faster_that_fails_and_faster_that_is_open() -> None:
     ("ours", "theirs", "verdict", "sign"),
     [
         ([10, 15, 20], [None, None, None], "holds", "≥ "),  # at least 40, 35 and 30 rounds later
-        ([None, None, None], [10, 15, 20], "does not hold", "≤ "),
+        ([None, None, None], [10, 15, 20], "does not hold", "≥ "),  # at least so many more rounds
         ([10, 15, None], [None, 50, 45], "inconclusive", ""),
-        ([45, 50, 50], [None, 45, 5], "inconclusive", "≥ "),  # the bound does not decide
+        ([45, 50, 50], [None, 45, 5], "inconclusive", "≤ "),  # the bound does not decide
     ],
 )
 def test_misses_are_bounds(ours: list[int | None], theirs: list[int | None], verdict: str, sign: str) -> None:

@@ -53,7 +53,7 @@ def test_in_short_a_loss_is_told_in_rounds_and_what_is_unknown_says_why() -> Non
     study = Study((*runs("fedteddi", [5, 5], [45, 45]), *runs("random", [5, 5], [5, None])))
     found = FEWER.evaluate(outcomes_of(study, (30.0,)))[0].findings[0]
     assert found.short == "frame 2, 50%: 45 ± 0 against >50 (1 of 2 reached) rounds"
-    assert "≥ -63.6% fewer rounds" in found.full  # 1 − 45/27.5
+    assert "≤ 63.6% more rounds" in found.full  # 45/27.5 − 1
     never: list[int | None] = [None, None]
     study = Study((*runs("fedteddi", never, never), *runs("random", never, never)))
     row = First(

@@ -79,7 +79,7 @@ def test_the_page_has_a_heading_a_reading_and_the_readme_a_column(tmp_path: Path
     assert "### fedteddi-sigma-literal: as printed" in page
     assert "### fedteddi: as meant" in page
     assert "### random\n" in page
-    assert "- `fedteddi`: Of 1 comparisons, 0 hold, 1 do not hold" in page
+    assert "- `fedteddi`: Of 1 comparisons, 0 hold, 1 does not hold" in page
     assert "*everyone* and *centralised* are bounds" in page
     assert "| 1.2 | everyone | 5 ± 0 |" in page  # in the tables, in no claim
     glance = at_a_glance(plan, kept).splitlines()

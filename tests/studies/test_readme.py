@@ -71,7 +71,8 @@ def test_the_answer_counts_verdicts_and_names_what_was_not_confirmed() -> None:
         ("a", "balanced", "–", (AHEAD,)), ("b", "global", "–", (BEHIND,)), ("c", "–", "–", (OPEN,))
     )
     assert answer(mixed) == (
-        "Of 3 comparisons, 1 hold, 1 do not hold and 1 are inconclusive. Not confirmed: b (global)."
+        "Of 3 comparisons, 1 holds, 1 does not hold, 1 is inconclusive."
+        " Confirmed: a (balanced). Not confirmed: b (global)."
     )
-    assert answer(mixed[::2]).endswith("0 do not hold and 1 are inconclusive. Confirmed: a (balanced).")
-    assert answer(mixed[2:]).endswith("1 are inconclusive. Found: c: 3 s: +1.")
+    assert answer(mixed[::2]).endswith("0 do not hold, 1 is inconclusive. Confirmed: a (balanced).")
+    assert answer(mixed[2:]).endswith("1 is inconclusive. Found: c: 3 s: +1.")

@@ -59,7 +59,9 @@ def seeds(plan: StudyPlan, summaries: Summaries) -> list[str]:
     """Say which seeds were run, if the study is not whole: most rules', then what others and the bounds have."""
     found = plan.outcomes(study_at(plan, summaries))
     several = len(plan.deadlines_s) > 1
-    each = [(rule, time, several) for rule in plan.rule_names for time in plan.deadlines_s]
+    none_at = [time for time in plan.deadlines_s if not any(found.seeds([r], time) for r in plan.rule_names)]
+    times = [time for time in plan.deadlines_s if time not in none_at]
+    each = [(rule, time, several) for rule in plan.rule_names for time in times]
     each += [(bound, plan.deadlines_s[0], False) for bound in plan.bounds]
     by_seeds: dict[str, list[str]] = {}
     for rule, time, timed in each:
@@ -70,6 +72,7 @@ def seeds(plan: StudyPlan, summaries: Summaries) -> list[str]:
         return []
     groups = sorted(by_seeds.items(), key=lambda group: (group[0] == NO_SEEDS, -len(group[1])))
     others = [f"; of {', '.join(rules)}: {own}" for own, rules in groups[1:]]
+    others += [f"; at {time:g} s: {NO_SEEDS}" for time in none_at]
     compared = " Two schedulers are compared on the seeds that both have." if others else ""
     return [f"Seeds run, of {whole}: {groups[0][0]}{''.join(others)}.{compared}"]
 

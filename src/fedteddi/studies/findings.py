@@ -9,6 +9,9 @@ from fedteddi.results.tables import percent
 from fedteddi.studies.comparison import Comparison, Mark, Verdict, compared_rounds, together
 from fedteddi.studies.outcomes import NONE, Outcomes, Place
 
+LESS = {"fewer rounds": "more rounds", "faster": "slower"}  # what a negative gain is called
+TURNED = str.maketrans("≥≤", "≤≥")
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -85,13 +88,18 @@ def faster(
     if not any(rounds.censored.any() for rounds in both):
         return decided(numbers, f"{where}: already met at round 0 by both")
     short = full = f"{where}: {facts['ours']} against {facts['theirs']} rounds"
-    slower = facts[gain].lstrip("≥≤ ").startswith("-")  # "-31% fewer" would take a second reading
-    if facts[gain] != "–" and not slower:
+    if facts[gain] != "–" and "-" not in facts[gain]:
         short = f"{where}: {facts[gain]} {gain}"
-    full += "".join(f", {facts[way]} {way}" for way in ("fewer rounds", "faster") if facts[way] != "–")
+    full += "".join(f", {in_words(facts[way], way)}" for way in LESS if facts[way] != "–")
     full += f", difference {facts['difference']}" if facts["difference"] != "–" else ""
     full += f" (seeds: {numbers.signs})" if numbers.signs and len(seeds) > 1 else ""
     return decided(numbers, short, full)
+
+
+def in_words(gain: str, way: str) -> str:
+    """Return how much is gained, or lost: "-31% fewer rounds" would take a second reading."""
+    bound, minus, amount = gain.partition("-")
+    return f"{bound.translate(TURNED)}{amount} {LESS[way]}" if minus else f"{gain} {way}"
 
 
 def ahead(found: Outcomes, metric: str, than: str, place: Place, accuracy: str, digits: int = 3) -> Finding:

@@ -219,13 +219,17 @@ def answers(results: list[Result]) -> str:
 
 
 def answer(results: list[Result]) -> str:
-    """Say in two sentences how many claims hold, and which do not; or what was found, if nothing is decided."""
+    """Say how many claims hold, which do and which do not; or what was found, if nothing is decided."""
     by_verdict = {verdict: [one.title for one in results if one.verdict == verdict] for verdict in VERDICTS}
     holds, does_not, open_ = by_verdict.values()
-    counts = f"{len(holds)} hold, {len(does_not)} do not hold and {len(open_)} are inconclusive"
+    counts = (
+        f"{len(holds)} hold{'s' * (len(holds) == 1)}, {len(does_not)} do{'es' * (len(does_not) == 1)} not hold,"
+        f" {len(open_)} {'is' if len(open_) == 1 else 'are'} inconclusive"
+    )
     found = [f"{one.title}: {one.findings[0].short.partition('; not won')[0]}" for one in results[:2]]
-    what = "Not confirmed" if does_not else "Confirmed" if holds else "Found"
-    return f"Of {len(results)} comparisons, {counts}. {what}: {'; '.join(does_not or holds or found)}."
+    told = {"Confirmed": holds, "Not confirmed": does_not} if holds or does_not else {"Found": found}
+    which = [f"{what}: {'; '.join(names)}." for what, names in told.items() if names]
+    return " ".join([f"Of {len(results)} comparisons, {counts}.", *which])
 
 
 def at_a_glance(plan: StudyPlan, summaries: Summaries) -> str:
