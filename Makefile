@@ -1,6 +1,6 @@
 # Two commands are enough: `make run` and `make test`. Both set up .venv on their first use.
 .DEFAULT_GOAL := help
-.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference docs leaderboard clean
+.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference tutorial docs leaderboard clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,6 +44,9 @@ benchmark: $(READY)  ## regenerate docs/scale.md: growth with clients, classes a
 
 reference: $(READY)  ## regenerate what docs/ takes from the code: parts, commands, settings
 	$(BIN)/python scripts/reference.py --write docs
+
+tutorial: $(READY)  ## play docs/tutorial.md, and write what its commands print into it (about 2 minutes)
+	$(BIN)/python scripts/tutorial.py --write docs/tutorial.md
 
 docs: $(READY)  ## build the documentation's site into build/site; broken links and anchors are errors
 	$(BIN)/python scripts/docs_site/build.py

@@ -1,6 +1,6 @@
 """Build the documentation's site in build/site, strictly: whatever is wrong with a link ends it with exit code 1.
 
-    python scripts/docs_site/build.py     # or make docs
+python scripts/docs_site/build.py     # or make docs
 """
 
 import os
@@ -28,7 +28,9 @@ def main() -> None:
         page.write_text(page.read_text(encoding="utf-8").replace(FOREIGN, own), encoding="utf-8")
     if wrong := faults(SITE):
         sys.exit("\n".join(wrong))
-    print(f"{SITE / 'index.html'}: every link and anchor leads somewhere, and nothing is fetched from elsewhere")
+    print(
+        f"{SITE / 'index.html'}: every link and anchor leads somewhere, and nothing is fetched from elsewhere"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Check a built site: every link, picture and anchor inside it exists, and reading it asks no other machine for anything."""
+"""Check a built site: every link, picture and anchor in it leads somewhere, and nothing is fetched from elsewhere."""
 
 import re
 from collections.abc import Iterator
@@ -8,8 +8,22 @@ from urllib.parse import unquote, urlsplit
 
 # What a browser fetches by itself; the href of an <a> is followed by people only.
 FETCHED = {
-    *(("script", "src"), ("img", "src"), ("img", "srcset"), ("link", "href"), ("iframe", "src"), ("source", "src")),
-    *(("source", "srcset"), ("video", "src"), ("audio", "src"), ("object", "data"), ("embed", "src"), ("use", "href")),
+    *(
+        ("script", "src"),
+        ("img", "src"),
+        ("img", "srcset"),
+        ("link", "href"),
+        ("iframe", "src"),
+        ("source", "src"),
+    ),
+    *(
+        ("source", "srcset"),
+        ("video", "src"),
+        ("audio", "src"),
+        ("object", "data"),
+        ("embed", "src"),
+        ("use", "href"),
+    ),
 }
 NEVER_FETCHED = {"canonical", "alternate", "next", "prev"}  # <link rel>
 OF_CSS = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
@@ -27,7 +41,9 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note an element's addresses and its anchor."""
         given = {name: value for name, value in attrs if value}
-        self.anchors |= {given[name] for name in ("id", "name") if name in given and (tag == "a" or name == "id")}
+        self.anchors |= {
+            given[name] for name in ("id", "name") if name in given and (tag == "a" or name == "id")
+        }
         for name, value in given.items():
             if (tag, name) in FETCHED and given.get("rel") not in NEVER_FETCHED:
                 self.addresses.append((value, True))
@@ -48,7 +64,9 @@ def faults(site: Path) -> list[str]:
     found = []
     for file, page in pages.items():
         for address, fetched in page.addresses:
-            found += [f"{file.relative_to(site)}: {why}" for why in _wrong(site, file, address, fetched, pages)]
+            found += [
+                f"{file.relative_to(site)}: {why}" for why in _wrong(site, file, address, fetched, pages)
+            ]
     for file in sorted(site.rglob("*.css")):
         for address in of_css(file.read_text(encoding="utf-8")):
             found += [f"{file.relative_to(site)}: {why}" for why in _wrong(site, file, address, True, pages)]
@@ -70,5 +88,9 @@ def _wrong(site: Path, file: Path, address: str, fetched: bool, pages: dict[Path
         # Written for the server's root: only the page that a server shows in place of a missing one.
         if file.name != "404.html":
             yield f"leads to {address}, which is not there"
-    elif parts.fragment and aim in pages and unquote(parts.fragment) not in pages[aim].anchors | {"__search", "__toc"}:
+    elif (
+        parts.fragment
+        and aim in pages
+        and unquote(parts.fragment) not in pages[aim].anchors | {"__search", "__toc"}
+    ):
         yield f"leads to {address}, whose page has no such anchor"

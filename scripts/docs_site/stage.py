@@ -7,8 +7,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "build" / "pages"
-ROOT_PAGES = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
+ROOT_PAGES = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changes.md",
+}
 SHOWN = {".md", ".png", ".svg", ".css", ".js"}  # of docs/; summaries of runs stay in the repository
+SOURCE = "source"  # the folder of the pages that show files of the repository
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".csv": "text"}
 LINK = re.compile(r"(\]\()([^()\s#]+)((?:#[^()\s]*)?\))")
 
@@ -38,10 +43,10 @@ def _place(file: Path, target: Path, pages: Path, root: Path, sources: set[Path]
         aim = (file.parent / link[2]).resolve()
         if not aim.exists() or not aim.is_relative_to(root):
             return link[0]  # an address, or a broken link, which the build names
-        if aim.suffix not in SHOWN or not aim.is_relative_to(root / "docs"):
-            if aim.name not in ROOT_PAGES:
-                sources.add(aim)
-        return link[1] + os.path.relpath(pages / _page_of(aim, root), target.parent) + link[3]
+        page = _page_of(aim, root)
+        if page.parts[0] == SOURCE:
+            sources.add(aim)
+        return link[1] + os.path.relpath(pages / page, target.parent) + link[3]
 
     target.write_text(LINK.sub(led, file.read_text(encoding="utf-8")), encoding="utf-8")
 
@@ -53,12 +58,14 @@ def _page_of(file: Path, root: Path) -> Path:
         return Path(ROOT_PAGES[str(inside)])
     if inside.parts[0] == "docs" and file.suffix in SHOWN:
         return Path(*inside.parts[1:])
-    return Path("source", inside / "index.md" if file.is_dir() else f"{inside}.md")
+    return Path(SOURCE, inside / "index.md" if file.is_dir() else f"{inside}.md")
 
 
 def _with_contents(sources: set[Path]) -> set[Path]:
     """Return files and folders with the files in these folders."""
-    inside = {file for folder in sources if folder.is_dir() for file in folder.iterdir() if file.suffix in LANGUAGES}
+    inside = {
+        file for folder in sources if folder.is_dir() for file in folder.iterdir() if file.suffix in LANGUAGES
+    }
     return sources | inside
 
 
@@ -70,5 +77,7 @@ def _show(source: Path, target: Path, root: Path) -> None:
         names = sorted(file.name for file in source.iterdir() if file.suffix in LANGUAGES)
         body = "\n".join(f"- [{name}]({name}.md)" for name in names)
     else:
-        body = f"````{LANGUAGES.get(source.suffix, 'text')}\n{source.read_text(encoding='utf-8').rstrip()}\n````"
+        body = (
+            f"````{LANGUAGES.get(source.suffix, 'text')}\n{source.read_text(encoding='utf-8').rstrip()}\n````"
+        )
     target.write_text(head + body + "\n", encoding="utf-8")

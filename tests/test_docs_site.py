@@ -1,0 +1,150 @@
+"""The documentation's site: what is gathered, what the check finds, what each reference page must hold."""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+import fedteddi
+from fedteddi.protocol.record import ATTRIBUTE
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+GOOD = '<a href="#here">a</a><h1 id="here"></h1><a href="more/b.html#there">b</a><img src="more/c.png"><a href="https://x.org">x</a>'
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[dict[str, ModuleType]]:
+    """The scripts import one another as files of one folder."""
+    sys.path.insert(0, str(ROOT / "scripts" / "docs_site"))
+    names = ("check", "stage", "field_comments")
+    yield {name: __import__(name) for name in names}
+    sys.path.pop(0)
+    for name in names:
+        del sys.modules[name]
+
+
+def site(folder: Path, page: str, style: str = "") -> Path:
+    (folder / "more").mkdir()
+    (folder / "more" / "b.html").write_text('<p id="there"><a href="../index.html">up</a></p>')
+    (folder / "more" / "c.png").write_bytes(b"")
+    (folder / "index.html").write_text(page)
+    (folder / "a.css").write_text(style)
+    return folder
+
+
+def test_a_sound_site_has_no_faults(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    assert scripts["check"].faults(site(tmp_path, GOOD, "a { background: url(more/c.png) }")) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "style", "fault"),
+    [
+        ('<a href="gone.html">a</a>', "", "index.html: leads to gone.html, which is not there"),
+        (
+            '<a href="more/b.html#no">a</a>',
+            "",
+            "index.html: leads to more/b.html#no, whose page has no such anchor",
+        ),
+        ('<a href="#no">a</a>', "", "index.html: leads to #no, whose page has no such anchor"),
+        ('<img src="gone.png">', "", "index.html: leads to gone.png, which is not there"),
+        ('<a href="../out.html">a</a>', "", "index.html: leads to ../out.html, which is not there"),
+        ('<script src="//x.org/a.js"></script>', "", "index.html: fetches //x.org/a.js when it is read"),
+        (
+            '<link rel="icon" href="https://x.org/i">',
+            "",
+            "index.html: fetches https://x.org/i when it is read",
+        ),
+        (
+            '<p style="background:url(https://x.org/p)">',
+            "",
+            "index.html: fetches https://x.org/p when it is read",
+        ),
+        ("", "@import 'https://x.org/f.css';", "a.css: fetches https://x.org/f.css when it is read"),
+        ("", "a { src: url(gone.woff2) }", "a.css: leads to gone.woff2, which is not there"),
+    ],
+)
+def test_each_fault_is_named(
+    scripts: dict[str, ModuleType], tmp_path: Path, page: str, style: str, fault: str
+) -> None:
+    assert scripts["check"].faults(site(tmp_path, page, style)) == [fault]
+
+
+def test_links_out_of_docs_lead_to_pages_of_the_site(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    """A page at the root gets its page, a file one with its text, a folder a list; broken links stay for the build."""
+    (tmp_path / "docs" / "deep").mkdir(parents=True)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "rule.py").write_text("x = 1\n")
+    for name in scripts["stage"].ROOT_PAGES:
+        (tmp_path / name).write_text("[deep](docs/deep/a.md#b)")
+    links = "[1](../../CHANGELOG.md) [2](../../src/rule.py) [3](../../src) [4](../../gone.py)"
+    links += " [5](https://x.org) [6](#b)"
+    (tmp_path / "docs" / "deep" / "a.md").write_text(links)
+    (tmp_path / "docs" / "runs.jsonl.gz").write_bytes(b"")
+    pages = tmp_path / "build"
+    scripts["stage"].stage(pages, tmp_path)
+    assert (pages / "deep" / "a.md").read_text() == (
+        "[1](../changes.md) [2](../source/src/rule.py.md) [3](../source/src/index.md) [4](../../gone.py)"
+        " [5](https://x.org) [6](#b)"
+    )
+    assert (pages / "changes.md").read_text() == "[deep](deep/a.md#b)"
+    assert "````python\nx = 1\n````" in (pages / "source" / "src" / "rule.py.md").read_text()
+    assert "- [rule.py](rule.py.md)" in (pages / "source" / "src" / "index.md").read_text()
+    assert not (pages / "runs.jsonl.gz").exists()
+
+
+def test_the_comment_of_a_field_is_found(scripts: dict[str, ModuleType]) -> None:
+    lines = [
+        "    a: int = 3  # how many",
+        "    # One line,",
+        "    # and another.",
+        "    b: int",
+        "",
+        "    c: int = f(",
+        "        1",
+        "    )  # why",
+    ]
+    told = scripts["field_comments"].comment_of
+    assert told(lines, 1, 1) == "how many"
+    assert told(lines, 4, 4) == "One line, and another."
+    assert told(lines, 6, 8) == "why"
+    assert told(lines, 5, 5) == ""
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    def leaves(entry: Any) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        return [
+            leaf for one in (entry.values() if isinstance(entry, dict) else entry) for leaf in leaves(one)
+        ]
+
+    named = leaves(tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"])
+    there = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
+    assert sorted(named) == sorted([*there, "architecture.md", "changes.md", "contributing.md"])
+
+
+def test_the_api_page_has_every_public_name_once() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: fedteddi\.(\w+)$", page, re.MULTILINE)) == sorted(fedteddi.__all__)
+
+
+def test_every_key_of_a_round_is_explained() -> None:
+    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    rows = page.split("## A line of `rounds.jsonl`")[1].split("\n\n**")[0]
+    assert set(ATTRIBUTE) <= set(re.findall(r"`(\w+)`", rows))
+
+
+def test_the_citation_is_about_this_version() -> None:
+    """Its form was checked with cffconvert 2.0.0."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (cited["cff-version"], cited["version"]) == ("1.2.0", fedteddi.__version__)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (cited["license"], cited["keywords"]) == (project["license"], project["keywords"])
+    assert "2509.07342" in cited["references"][0]["url"]
