@@ -76,24 +76,41 @@ def test_each_fault_is_named(
     assert scripts["check"].faults(site(tmp_path, page, style)) == [fault]
 
 
+def test_a_list_that_the_site_does_not_show_is_named(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    """GitHub makes a list of what follows a paragraph without an empty line; Python-Markdown does not."""
+    (tmp_path / "a.md").write_text("Two things:\n- one\n- two\n")
+    (tmp_path / "a.html").write_text("<article><p>Two things: - one - two</p></article>")
+    assert scripts["check"].lost(tmp_path, tmp_path) == [
+        "a.md: 2 <li> on GitHub, 0 on the site (blank lines?)"
+    ]
+    (tmp_path / "a.html").write_text("<article><ul><li>one<li>two</ul></article>")
+    assert scripts["check"].lost(tmp_path, tmp_path) == []
+
+
+def test_a_table_keeps_its_numbers_and_pipes(scripts: dict[str, ModuleType]) -> None:
+    row = scripts["stage"]._row
+    assert row("| `a=b\\|c` | \\|x\\| | 1 ± 2 |") == "| `a=b|c` | \\|x\\| | 1\u00a0±\u00a02 |"
+    assert row("1 ± 2 `a\\|b`") == "1 ± 2 `a\\|b`"
+
+
 def test_links_out_of_docs_lead_to_pages_of_the_site(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
-    """A page at the root gets its page, a file one with its text, a folder a list; broken links stay for the build."""
+    """A page at the root gets its page, a file one with its text, a folder a list; broken links stay; a page gets its title."""
     (tmp_path / "docs" / "deep").mkdir(parents=True)
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "rule.py").write_text("x = 1\n")
     for name in scripts["stage"].ROOT_PAGES:
-        (tmp_path / name).write_text("[deep](docs/deep/a.md#b)")
+        (tmp_path / name).write_text("[deep](docs/deep/a.md#b) [a.md](docs/deep/a.md)")
     links = "[1](../../CHANGELOG.md) [2](../../src/rule.py) [3](../../src) [4](../../gone.py)"
     links += " [5](https://x.org) [6](#b)"
-    (tmp_path / "docs" / "deep" / "a.md").write_text(links)
+    (tmp_path / "docs" / "deep" / "a.md").write_text(f"# Depth\n{links}")
     (tmp_path / "docs" / "runs.jsonl.gz").write_bytes(b"")
     pages = tmp_path / "build"
     scripts["stage"].stage(pages, tmp_path)
     assert (pages / "deep" / "a.md").read_text() == (
-        "[1](../changes.md) [2](../source/src/rule.py.md) [3](../source/src/index.md) [4](../../gone.py)"
-        " [5](https://x.org) [6](#b)"
+        "# Depth\n[1](../changes.md) [2](../source/src/rule.py.md) [3](../source/src/index.md) [4](../../gone.py)"
+        " [5](https://x.org) [6](#b)\n"
     )
-    assert (pages / "changes.md").read_text() == "[deep](deep/a.md#b)"
+    assert (pages / "changes.md").read_text() == "[deep](deep/a.md#b) [Depth](deep/a.md)\n"
     assert "````python\nx = 1\n````" in (pages / "source" / "src" / "rule.py.md").read_text()
     assert "- [rule.py](rule.py.md)" in (pages / "source" / "src" / "index.md").read_text()
     assert not (pages / "runs.jsonl.gz").exists()

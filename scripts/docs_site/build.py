@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from check import faults
-from stage import ROOT, stage
+from check import faults, lost
+from stage import PAGES, ROOT, stage
 
 SITE = ROOT / "build" / "site"
 # Loaded by every page so that search works without a server; docs/worker.js does the same from the site itself.
@@ -26,7 +26,7 @@ def main() -> None:
     for page in SITE.rglob("*.html"):
         own = os.path.relpath(SITE / "worker.js", page.parent)
         page.write_text(page.read_text(encoding="utf-8").replace(FOREIGN, own), encoding="utf-8")
-    if wrong := faults(SITE):
+    if wrong := faults(SITE) + lost(PAGES, SITE):
         sys.exit("\n".join(wrong))
     print(
         f"{SITE / 'index.html'}: every link and anchor leads somewhere, and nothing is fetched from elsewhere"

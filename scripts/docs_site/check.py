@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from markdown_it import MarkdownIt
+
 # What a browser fetches by itself; the href of an <a> is followed by people only.
 FETCHED = {
     *(
@@ -70,6 +72,27 @@ def faults(site: Path) -> list[str]:
     for file in sorted(site.rglob("*.css")):
         for address in of_css(file.read_text(encoding="utf-8")):
             found += [f"{file.relative_to(site)}: {why}" for why in _wrong(site, file, address, True, pages)]
+    return found
+
+
+def lost(pages: Path, site: Path) -> list[str]:
+    """Return where the site has fewer or more lists, tables, code or pictures than GitHub makes of the same page."""
+    github = MarkdownIt("commonmark").enable("table")
+    found = []
+    for page in sorted(pages.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        built = site / page.relative_to(pages).with_suffix(".html")
+        if page.name == "README.md":
+            built = built.with_name("index.html")
+        article = built.read_text(encoding="utf-8").partition("<article")[2].partition("</article")[0]
+        for tag in (
+            () if "\n::: " in text or text.startswith("---") else ("li", "pre", "table", "tr", "h2", "img")
+        ):
+            shown, meant = (len(re.findall(rf"<{tag}\b", one)) for one in (article, github.render(text)))
+            if shown != meant:
+                found.append(
+                    f"{page.relative_to(pages)}: {meant} <{tag}> on GitHub, {shown} on the site (blank lines?)"
+                )
     return found
 
 

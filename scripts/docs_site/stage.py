@@ -15,7 +15,7 @@ ROOT_PAGES = {
 SHOWN = {".md", ".png", ".svg", ".css", ".js"}  # of docs/; summaries of runs stay in the repository
 SOURCE = "source"  # the folder of the pages that show files of the repository
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".csv": "text"}
-LINK = re.compile(r"(\]\()([^()\s#]+)((?:#[^()\s]*)?\))")
+LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<to>[^()\s#]+)(?P<anchor>(?:#[^()\s]*)?)\)")
 
 
 def stage(pages: Path = PAGES, root: Path = ROOT) -> None:
@@ -40,15 +40,28 @@ def _place(file: Path, target: Path, pages: Path, root: Path, sources: set[Path]
         return
 
     def led(link: re.Match[str]) -> str:
-        aim = (file.parent / link[2]).resolve()
+        aim = (file.parent / link["to"]).resolve()
         if not aim.exists() or not aim.is_relative_to(root):
             return link[0]  # an address, or a broken link, which the build names
         page = _page_of(aim, root)
         if page.parts[0] == SOURCE:
             sources.add(aim)
-        return link[1] + os.path.relpath(pages / page, target.parent) + link[3]
+        text = link["text"]
+        if (
+            text.endswith(".md") and aim.suffix == ".md" and link["anchor"] == ""
+        ):  # on the site, pages have titles
+            text = aim.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        return f"[{text}]({os.path.relpath(pages / page, target.parent)}{link['anchor']})"
 
-    target.write_text(LINK.sub(led, file.read_text(encoding="utf-8")), encoding="utf-8")
+    lines = LINK.sub(led, file.read_text(encoding="utf-8")).splitlines()
+    target.write_text("\n".join(map(_row, lines)) + "\n", encoding="utf-8")
+
+
+def _row(line: str) -> str:
+    """Return a table's row as the site wants it: numbers on one line, and in code | without a backslash."""
+    if not line.startswith("|"):
+        return line
+    return re.sub(r"`[^`]+`", lambda code: code[0].replace("\\|", "|"), line.replace(" ± ", "\u00a0±\u00a0"))
 
 
 def _page_of(file: Path, root: Path) -> Path:
