@@ -94,7 +94,7 @@ def test_a_table_keeps_its_numbers_and_pipes(scripts: dict[str, ModuleType]) -> 
 
 
 def test_links_out_of_docs_lead_to_pages_of_the_site(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
-    """A page at the root gets its page, a file one with its text, a folder a list; links show titles; broken ones stay."""
+    """A page at the root gets its page, a file one with its text, a folder a list; a link shows a title."""
     (tmp_path / "docs" / "deep").mkdir(parents=True)
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "rule.py").write_text("x = 1\n")
