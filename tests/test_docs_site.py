@@ -1,5 +1,7 @@
 """The documentation's site: what is gathered, what the check finds, what each reference page must hold."""
 
+import base64
+import json
 import re
 import sys
 import tomllib
@@ -23,7 +25,7 @@ GOOD = '<a href="#here">a</a><h1 id="here"></h1><a href="more/b.html#there">b</a
 def scripts() -> Iterator[dict[str, ModuleType]]:
     """The scripts import one another as files of one folder."""
     sys.path.insert(0, str(ROOT / "scripts" / "docs_site"))
-    names = ("check", "stage", "field_comments")
+    names = ("check", "notebooks", "stage", "field_comments")
     yield {name: __import__(name) for name in names}
     sys.path.pop(0)
     for name in names:
@@ -116,6 +118,36 @@ def test_links_out_of_docs_lead_to_pages_of_the_site(scripts: dict[str, ModuleTy
     assert not (pages / "runs.jsonl.gz").exists()
 
 
+def test_a_notebook_becomes_a_page(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    """Text, code, and of each output its richest form; what went to stderr is left out, an error is one here."""
+    plain = {"text/plain": ["Study"]}
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["one\n", "two\n"]},
+        {"output_type": "stream", "name": "stderr", "text": ["noise"]},
+        {"output_type": "display_data", "data": plain | {"image/png": base64.b64encode(b"picture").decode()}},
+        {"output_type": "execute_result", "data": plain | {"text/html": ["<b>3</b>\n\n", "runs"]}},
+        {"output_type": "execute_result", "data": plain},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": ["# First\n", "look"]},
+        {"cell_type": "code", "source": ["x = 1"], "outputs": outputs},
+        {"cell_type": "code", "source": [], "outputs": []},
+    ]
+    notebook = tmp_path / "first.ipynb"
+    notebook.write_text(json.dumps({"cells": cells}))
+    page = tmp_path / "pages" / "first.md"
+    scripts["notebooks"].notebook_page(notebook, page)
+    assert page.read_text() == (
+        "# First\nlook\n\n````python\nx = 1\n````\n\n````text\none\ntwo\n````\n\n![output](first-0.png)\n\n"
+        "<div>\n<b>3</b>\nruns\n</div>\n\n````text\nStudy\n````\n"
+    )
+    assert (page.parent / "first-0.png").read_bytes() == b"picture"
+    outputs[0] = {"output_type": "error", "ename": "KeyError", "evalue": "'x'"}
+    notebook.write_text(json.dumps({"cells": cells}))
+    with pytest.raises(ValueError, match="first: a cell ends with KeyError: 'x'"):
+        scripts["notebooks"].notebook_page(notebook, page)
+
+
 def test_the_comment_of_a_field_is_found(scripts: dict[str, ModuleType]) -> None:
     lines = [
         "    a: int = 3  # how many",
@@ -144,6 +176,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
     named = leaves(tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"])
     there = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
+    there += [f"notebooks/{one.stem}.md" for one in (ROOT / "examples" / "notebooks").glob("*.ipynb")]
     assert sorted(named) == sorted([*there, "architecture.md", "changes.md", "contributing.md"])
 
 

@@ -1,9 +1,11 @@
-"""Gather the site's pages: docs/, the pages at the repository's root, and every file that one of them links to."""
+"""Gather the site's pages: docs/, those at the repository's root, the notebooks, and every file that they link to."""
 
 import os
 import re
 import shutil
 from pathlib import Path
+
+from notebooks import notebook_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "build" / "pages"
@@ -28,6 +30,8 @@ def stage(pages: Path = PAGES, root: Path = ROOT) -> None:
             _place(file, pages / file.relative_to(docs), pages, root, sources)
     for name, page in ROOT_PAGES.items():
         _place(root / name, pages / page, pages, root, sources)
+    for notebook in sorted((root / "examples" / "notebooks").glob("*.ipynb")):
+        notebook_page(notebook, pages / "notebooks" / f"{notebook.stem}.md")
     for source in sorted(_with_contents(sources)):
         _show(source, pages / _page_of(source, root), root)
 
