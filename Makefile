@@ -1,6 +1,6 @@
 # Two commands are enough: `make run` and `make test`. Both set up .venv on their first use.
 .DEFAULT_GOAL := help
-.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference leaderboard clean
+.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference tutorial docs leaderboard clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,14 +42,20 @@ benchmark: $(READY)  ## regenerate docs/scale.md: growth with clients, classes a
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py --write docs/scale.md
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/every_rule.py --write docs/scale.md
 
-reference: $(READY)  ## regenerate docs/parts.md: everything built in, from the code
-	$(BIN)/python scripts/reference.py --write docs/parts.md
+reference: $(READY)  ## regenerate what docs/ takes from the code: parts, commands, settings
+	$(BIN)/python scripts/reference.py --write docs
+
+tutorial: $(READY)  ## play docs/tutorial.md, and write what its commands print into it (about 2 minutes)
+	$(BIN)/python scripts/tutorial.py --write docs/tutorial.md
+
+docs: $(READY)  ## build the documentation's site into build/site; broken links and anchors are errors
+	$(BIN)/python scripts/docs_site/build.py
 
 leaderboard: $(READY)  ## regenerate docs/leaderboard.md: every scheduler on three scenarios (at most an hour; resumable)
 	$(BIN)/fedteddi benchmark --write docs/leaderboard.md
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 
 # Re-made only when what it installs has changed.
 $(READY): pyproject.toml constraints.txt

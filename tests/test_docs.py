@@ -119,7 +119,7 @@ def test_python_in_the_docs_runs_and_prints_what_it_says(page: str, tmp_path: Pa
 def test_the_scheduler_with_memory_of_the_docs_is_as_short_as_it_says_and_keeps_the_laws(
     tmp_path: Path,
 ) -> None:
-    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extend" / "scheduler.md").read_text(encoding="utf-8")
     (source,) = re.findall(r"## A scheduler with memory.*?```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "oldest.py").write_text(source)
     rule = make_scheduler(f"{tmp_path}/oldest.py:Oldest")
@@ -129,7 +129,8 @@ def test_the_scheduler_with_memory_of_the_docs_is_as_short_as_it_says_and_keeps_
 
 
 def test_what_the_docs_import_from_fedteddi_is_public() -> None:
-    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    pages = [ROOT / "docs" / "extend.md", *sorted((ROOT / "docs" / "extend").glob("*.md"))]
+    page = "\n".join(one.read_text(encoding="utf-8") for one in pages)
     named = re.findall(r"\bfedteddi\.(\w+)", page) + re.findall(
         r"^from fedteddi import (\w+)", page, re.MULTILINE
     )

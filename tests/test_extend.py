@@ -1,4 +1,4 @@
-"""docs/extend.md as printed: its parts of one's own keep the laws, run, resume and compare."""
+"""The pages of docs/extend as printed: their parts of one's own keep the laws, run, resume and compare."""
 
 import re
 from pathlib import Path
@@ -17,15 +17,16 @@ from fedteddi.wireless.cell import positions_of
 from fedteddi.wireless.channels import CHANNELS, Draws
 from small_world import tiny_data, tiny_settings
 
-PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
+PAGES = {
+    page.stem: page.read_text(encoding="utf-8") for page in Path(__file__).parents[1].glob("docs/extend/*.md")
+}
 
 
-def printed(heading: str, folder: Path) -> Path:
-    """Write the example of a section into the file that its text names."""
-    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+def printed(page: str, folder: Path) -> Path:
+    """Write the example of a page into the file that its text names."""
     (name,), (source,) = (
-        re.findall(r"^`(\w+\.py)`", section, re.M),
-        re.findall(r"```python\n(.*?)```", section, re.S),
+        re.findall(r"^`(\w+\.py)`", PAGES[page], re.M),
+        re.findall(r"```python\n(.*?)```", PAGES[page], re.S),
     )
     lines = [line for line in source.splitlines() if line.strip()]
     assert len(lines) <= 15
@@ -33,22 +34,21 @@ def printed(heading: str, folder: Path) -> Path:
     return folder / name
 
 
-def words(heading: str) -> list[str]:
-    """The --set words of the section's command that names a file."""
-    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+def words(page: str) -> list[str]:
+    """The --set words of the page's command that names a file."""
     (command,) = [
-        line for line in section.splitlines() if line.startswith("    fedteddi run") and ".py:" in line
+        line for line in PAGES[page].splitlines() if line.startswith("    fedteddi run") and ".py:" in line
     ]
     return re.findall(r"--set (\S+)", command)
 
 
-@pytest.mark.parametrize("heading", ["A channel", "An aggregation", "Local training"])
+@pytest.mark.parametrize("page", ["channel", "aggregation", "local-training"])
 def test_the_examples_run_as_printed_and_resume(
-    heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printed(heading, tmp_path)
+    printed(page, tmp_path)
     monkeypatch.chdir(tmp_path)
-    settings = override(tiny_settings(rounds=[2, 2, 0]), words(heading))
+    settings = override(tiny_settings(rounds=[2, 2, 0]), words(page))
     whole = simulate(settings, data=tiny_data(), out="whole")
     assert whole.finished
     assert any(r.clients for r in whole.records if r.round)
@@ -61,7 +61,7 @@ def test_the_examples_run_as_printed_and_resume(
 
 def test_the_channel_of_the_page(tmp_path: Path) -> None:
     """Nakagami-m power is Gamma(m, 1/m): mean 1, variance 1/m. At 100 m the path loss is 90.5 dB."""
-    kind: Any = find(CHANNELS, f"{printed('A channel', tmp_path)}:Nakagami").value
+    kind: Any = find(CHANNELS, f"{printed('channel', tmp_path)}:Nakagami").value
     assert check_channel(kind()) == {}
     assert kind(m=4.0).gains(positions_of(0, 5), Draws(0, 1, 1)).shape == (5,)
     power = kind(m=4.0).gains(np.full((20_000, 2), [100.0, 0.0]), Draws(0, 1, 1)) * 10**9.05
@@ -70,11 +70,11 @@ def test_the_channel_of_the_page(tmp_path: Path) -> None:
 
 
 def test_the_aggregation_of_the_page(tmp_path: Path) -> None:
-    rule = make_aggregation(f"{printed('An aggregation', tmp_path)}:FedAdam", rate=0.02)
+    rule = make_aggregation(f"{printed('aggregation', tmp_path)}:FedAdam", rate=0.02)
     assert check_aggregation(rule) == {}
     assert check_aggregation(rule, torch.tensor) == {}
 
 
 def test_the_local_training_of_the_page(tmp_path: Path) -> None:
-    rule = make_local_training(f"{printed('Local training', tmp_path)}:Clipped", most=0.05)
+    rule = make_local_training(f"{printed('local-training', tmp_path)}:Clipped", most=0.05)
     assert check_local_training(rule) == {}

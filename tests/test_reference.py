@@ -1,10 +1,13 @@
-"""docs/parts.md is what the code says now: `make reference` writes it."""
+"""The generated pages are what the code says now: `make reference` writes them."""
 
+import re
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cli_runner import Outcome
 from fedteddi.registry import option_defaults
 from fedteddi.schedulers.references import Reference
 from fedteddi.schedulers.registry import SCHEDULERS
@@ -12,10 +15,23 @@ from fedteddi.schedulers.registry import SCHEDULERS
 ROOT = Path(__file__).parents[1]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
 PAGE = (ROOT / "docs" / "parts.md").read_text(encoding="utf-8")
+CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+COMMANDS = [tuple(line.split()[2:]) for line in CLI_PAGE.splitlines() if line.startswith("## fedteddi ")]
 
 
-def test_the_committed_page_is_current() -> None:
-    assert SCRIPT["page"]() == PAGE, "make reference writes it again"
+@pytest.mark.parametrize("name", SCRIPT["PAGES"])
+def test_the_committed_page_is_current(name: str) -> None:
+    committed = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert SCRIPT["PAGES"][name]() == committed, "make reference writes it again"
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_has_every_option_of_its_help(words: tuple[str, ...], cli: Callable[..., Outcome]) -> None:
+    """The oracle is what `--help` prints: each word that begins with -- is in the command's section, and no other."""
+    section = CLI_PAGE.split(f"\n## fedteddi {' '.join(words)}\n")[1].split("\n## ")[0]
+    said = re.findall(r"^│ \*? *(--[\w-]+)", cli(*words, "--help").out, re.MULTILINE)
+    named = re.findall(r"^\| `(--[\w-]+)`", section, re.MULTILINE)
+    assert sorted(named) == sorted(set(said) - {"--help"})
 
 
 @pytest.mark.parametrize("name", SCHEDULERS.built_in())

@@ -70,6 +70,28 @@ def test_the_quickstart_runs(tmp_path: Path) -> None:
     picture.unlink()
 
 
+def test_the_tutorial_plays_as_printed(tmp_path: Path) -> None:
+    """Every command of docs/tutorial.md ends well and prints the same words; numbers may differ between machines."""
+    committed = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    page = tmp_path / "tutorial.md"
+    page.write_text(committed, encoding="utf-8")
+    run("scripts/tutorial.py", "--write", str(page), folder=tmp_path)
+    assert (tmp_path / "tutorial" / "figure3-accuracy-frame1.png").stat().st_size > 1000
+    assert _words(page.read_text(encoding="utf-8")) == _words(committed)
+
+
+def _words(page: str) -> list[str]:
+    """The words of a page without what stands for a number: `>20 (0 of 1 reached)` in place of 15, say."""
+    return re.findall(r"[^\W\d_]{2,}", re.sub(r"\(\d+ of \d+ reached\)|Δ \w+", "", page))
+
+
+def test_the_site_is_built_without_a_broken_link() -> None:
+    """Strictly: a link or anchor that leads nowhere, or anything fetched from elsewhere, ends it with exit code 1."""
+    said = run("scripts/docs_site/build.py", folder=ROOT)
+    assert "every link and anchor leads somewhere" in said
+    assert (ROOT / "build" / "site" / "api.html").stat().st_size > 50_000
+
+
 def test_the_round_benchmark_runs(tmp_path: Path) -> None:
     shown = run("benchmarks/round.py", "--repeats", "1", "--clients", "30", folder=tmp_path)
     assert "of bare" in shown

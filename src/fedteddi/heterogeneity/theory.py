@@ -19,7 +19,8 @@ def deviation_bound(
 ) -> float:
     """Bound E‖w_k − v_k‖, the distance to the centralised step v_k = w_{k−1} − ητ∇F_l(w_{k−1}).
 
-    ½τ(τ−1)η²βg [iteration error] + ητσ/√(|S|b) [sampling variance] + ητ·divergence. The paper prints η
+    η is the learning rate, τ the local steps, β the smoothness, g the gradient bound, σ the gradient std, b the batch
+    size. ½τ(τ−1)η²βg [iteration error] + ητσ/√(|S|b) [sampling variance] + ητ·divergence. The paper prints η
     instead of η² in the first term, which cannot be right by dimension (docs/paper.md, errata);
     `as_printed` gives that reading. For unequal D_n the bound wants the effective size 1/Σα_n² for `set_size`:
     averaging with unequal weights cancels less noise.
@@ -45,6 +46,7 @@ def convergence_bound(
 ) -> float:
     """Bound F_l(w_K) − F_l(w*) after K = len(deviations) rounds with expected deviations E[V_k].
 
+    η is the learning rate, τ the local steps, β the smoothness, ρ the Lipschitz constant, ω and ε the theorem's own.
     1 / (K ω η τ (1 − βη/2) − Σ_k ρ E[V_k] / ε²); `inf` when the denominator is not positive: the theorem
     then says nothing, and so it does for η > 1/β.
     """

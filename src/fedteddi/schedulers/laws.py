@@ -141,7 +141,7 @@ LAWS: dict[str, Law[RoundView]] = {
 
 
 def check_scheduler(rule: AnyScheduler, rounds: int = 40) -> list[Broken]:
-    """Try every law on random rounds; return the first fault, or "not tried", of each not kept."""
+    """Try every invariant on random rounds; return the first fault, or "not tried", of each not kept."""
     faults = first_faults(
         LAWS,
         law_rounds(rounds),

@@ -15,7 +15,7 @@ from fedteddi.settings.training import TrainingSettings
 
 
 class Settings(Section):
-    """One experiment."""
+    """One experiment, validated: every key, its range and its default are in docs/settings.md."""
 
     name: str = key("fashion", "The experiment's name; a run takes that of its scheduler.")
     dataset: str = key(
