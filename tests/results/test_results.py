@@ -14,10 +14,10 @@ from fedteddi.results.figures import (
     accuracy_over_rounds,
     scenario_heat_map,
 )
+from fedteddi.results.measures import RoundsTo
 from fedteddi.results.report import write_report
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.results.tables import (
-    RoundsTo,
     Targets,
     continual_table,
     costs_table,
