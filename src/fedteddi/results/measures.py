@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord
+from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, mean_over_classes
 
 Style = Literal["share", "clients", "cost", "rounds"]
 # What is shown of a stretch's costs, and in which unit; "without L̂": without the class gradients it is made of.
@@ -53,13 +53,21 @@ class RoundsTo:
         return (self.every**2 - 1) / 12 if any(self.rounds) else 0.0
 
     def __str__(self) -> str:
-        return self.estimate.text
+        return Estimate.of(self.sample, "rounds", self.in_frame).text
 
     @property
-    def estimate(self) -> "Estimate":
-        """Their mean over seeds."""
-        missed = len(self.rounds) - self.reached
-        return Estimate.of(self.censored, "rounds", self.in_frame, missed, math.sqrt(self.rounding_variance))
+    def sample(self) -> "Sample":
+        """The rounds as a number for each seed."""
+        return Sample(self.censored, len(self.rounds) - self.reached, math.sqrt(self.rounding_variance))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A number for each seed, and how far it can be relied on."""
+
+    values: np.ndarray  # [seeds]
+    censored: int = 0  # seeds that never reached the target: K stands for them
+    least_deviation: float = 0.0  # what their rounding alone amounts to
 
 
 @dataclass(frozen=True)
@@ -76,13 +84,12 @@ class Estimate:
     style: Style = "share"
 
     @classmethod
-    def of(
-        cls, values: np.ndarray, style: Style, in_frame: int, censored: int = 0, least_deviation: float = 0.0
-    ) -> "Estimate":
-        """Estimate the mean of a value per seed; `least_deviation` is what their rounding alone amounts to."""
+    def of(cls, sample: Sample, style: Style, in_frame: int) -> "Estimate":
+        """Estimate the mean of a number for each seed."""
+        values = sample.values
         deviation = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-        mean, low, high = mean_interval(values, least_deviation)
-        return cls(len(values), mean, deviation, low, high, censored, in_frame, style)
+        mean, low, high = mean_interval(values, sample.least_deviation)
+        return cls(len(values), mean, deviation, low, high, sample.censored, in_frame, style)
 
     @property
     def text(self) -> str:
@@ -109,26 +116,20 @@ class Measure:
     accuracy: Accuracy | None = None  # what is to reach a target
     first_frame: int = 0  # from which on it has a meaning
 
-    def sample(
-        self, runs: Sequence[RunRecord], frame: int, target: float = math.nan
-    ) -> tuple[np.ndarray, RoundsTo | None]:
-        """Return the number of every run, and in which rounds the target was reached, if there is one."""
+    def sample(self, runs: Sequence[RunRecord], frame: int, target: float = math.nan) -> Sample:
+        """Return the number of every run; NaN where it has no meaning."""
+        if frame < self.first_frame:
+            return Sample(np.full(len(runs), math.nan))
         found = self.until(runs, frame, target) if self.until else None
-        last = found.censored if found else np.full(len(runs), runs[0].settings.rounds[frame])
         if self.of is None:
-            return last, found
-        each = [self.of(run, frame, int(k)) for run, k in zip(runs, last, strict=True)]
-        return np.array(each), found
+            return found.sample if found else Sample(np.full(len(runs), math.nan))
+        last = found.censored if found else np.full(len(runs), runs[0].settings.rounds[frame])
+        values = [self.of(run, frame, int(k)) for run, k in zip(runs, last, strict=True)]
+        return Sample(np.array(values), len(runs) - found.reached if found else 0)
 
     def estimate(self, runs: Sequence[RunRecord], frame: int, target: float = math.nan) -> Estimate:
         """Return the mean over these runs, one of each seed."""
-        if frame < self.first_frame:
-            return Estimate.of(np.full(len(runs), math.nan), self.style, runs[0].settings.rounds[frame])
-        values, found = self.sample(runs, frame, target)
-        if found and self.of is None:
-            return found.estimate
-        missed = len(runs) - found.reached if found else 0
-        return Estimate.of(values, self.style, runs[0].settings.rounds[frame], missed)
+        return Estimate.of(self.sample(runs, frame, target), self.style, runs[0].settings.rounds[frame])
 
 
 def rounds_to(runs: Sequence[RunRecord], frame: int, target: float, accuracy: Accuracy) -> RoundsTo:
@@ -201,9 +202,7 @@ def _spent(run: RunRecord, frame: int, until: int, column: str, unit: float) -> 
 def _on_classes(run: RunRecord, frame: int, _: int, which: Literal["old", "new"]) -> float:
     """Return the accuracy on the frame's old or new classes after its last round."""
     classes = run.old_classes(frame) if which == "old" else run.new_classes(frame)
-    own = np.array(run.evaluated(frame)[-1].class_accuracy, dtype=float)[classes]
-    known = own[np.isfinite(own)]
-    return float(known.mean()) if len(known) else math.nan
+    return mean_over_classes(np.array(run.evaluated(frame)[-1].class_accuracy, dtype=float)[classes])
 
 
 def _forgetting(run: RunRecord, frame: int, _: int) -> float:
