@@ -10,7 +10,7 @@ import numpy as np
 
 from fedteddi.errors import InputError
 from fedteddi.results.folder import RunFolder, first_difference, read_records
-from fedteddi.results.points import Point, point_of, thawed
+from fedteddi.results.points import Point, frozen, point_of, thawed, value_at
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.settings import Settings, read_settings
 
@@ -40,12 +40,18 @@ def read_study(*paths: str | Path, held: Mapping[str, RunRecord] | None = None) 
     found: dict[Path, tuple[Path, Point]] = {}  # by where it is, so that a folder named twice counts once
     for path in map(Path, paths):
         found |= {folder.resolve(): (folder, point) for folder, point in _runs_in(path)}
-    runs = {}
-    for folder, point in found.values():
-        own = (held or {}).get(folder.relative_to(paths[0]).as_posix()) if held else None
-        runs[folder] = replace(own or read_run(folder), point=point)
+    runs = {folder: _placed(folder, point, paths[0], held or {}) for folder, point in found.values()}
     _check_one_sweep(runs)
     return Study(tuple(runs.values()))
+
+
+def _placed(folder: Path, point: Point, root: str | Path, held: Mapping[str, RunRecord]) -> RunRecord:
+    """Return a run, and where it is in a sweep: by its folder's name, the values as the settings have them."""
+    name = folder.relative_to(root).as_posix() if held else ""
+    run = held[name] if name in held else read_run(folder)
+    settings = _moved(run.settings, point)
+    own = {key: value if _is_option(key) else frozen(value_at(settings, key)) for key, value in point.items()}
+    return replace(run, point=own)
 
 
 def _runs_in(path: Path) -> list[tuple[Path, Point]]:
@@ -100,8 +106,12 @@ def _check_named(folder: Path, settings: Settings, point: Point) -> None:
 
 def _moved(settings: Settings, point: Point) -> Settings:
     """Return settings as they would be at a point; options of a rule are the rule's own."""
-    own = {key: value for key, value in point.items() if not key.startswith("scheduler_options.")}
+    own = {key: value for key, value in point.items() if not _is_option(key)}
     return settings.changed(**{key.replace(".", "__"): thawed(value) for key, value in own.items()})
+
+
+def _is_option(key: str) -> bool:
+    return key.startswith("scheduler_options.")
 
 
 def _check_one_experiment(runs: Mapping[Path, RunRecord]) -> Settings:
