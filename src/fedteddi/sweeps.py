@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, nearest_hint
 from fedteddi.experiment import named_schedulers, play_in_turn, run_name, runs_of
 from fedteddi.registry import read_value
 from fedteddi.results.points import Point, folder_of, frozen, point_of, value_at
@@ -81,6 +81,9 @@ def read_sweep(words: Iterable[str]) -> dict[str, list[Any]]:
             raise InputError(
                 f"--sweep {word!r}: write it as key=value,value, such as radio.deadline_s=0.8,1.2"
             )
+        if (section := key.partition(".")[0]) not in Settings.model_fields:
+            hint = nearest_hint(section, Settings.model_fields)
+            raise InputError(f"--sweep {key}: there is no such setting{hint}: 'fedteddi settings' lists all")
         if (name := key.replace(".", "__")) in found:
             raise InputError(f"--sweep {key} is given twice: list all its values in one")
         found[name] = [read_value(value.strip()) for value in _parted(values)]

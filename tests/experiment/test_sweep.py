@@ -161,7 +161,9 @@ def test_words_of_the_command_line_are_values() -> None:
     for wrong, sentence in (
         (["alpha"], "write it as key=value,value"),
         (["=1,2"], "write it as key=value,value"),
-        (["a.b=1", "a.b=2"], "--sweep a.b is given twice: list all its values in one"),
+        (["seed=1", "seed=2"], "--sweep seed is given twice: list all its values in one"),
+        (["device=cpu,cuda"], "--sweep device: there is no such setting: 'fedteddi settings' lists all"),
+        (["raido.deadline_s=1,2"], r"there is no such setting \(did you mean 'radio'\?\)"),
     ):
         with pytest.raises(InputError, match=sentence):
             read_sweep(wrong)

@@ -1,8 +1,7 @@
 """The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -136,15 +135,14 @@ def compare(
             threads=threads,
             ray=ray,
         )
-        play = partial(sweeps.sweep, **swept) if swept else compare_runs
-        study = play(
-            settings,
-            schedulers=scheduler or list(built_in()),
-            seeds=parse_seeds(seeds),
-            deadlines_s=deadline,
-            options=read_options(option or [], "--option"),
-            run=how,
-        )
+        asked: dict[str, Any] = {
+            "schedulers": scheduler or list(built_in()),
+            "seeds": parse_seeds(seeds),
+            "deadlines_s": deadline,
+            "options": read_options(option or [], "--option"),
+            "run": how,
+        }
+        study = sweeps.sweep(settings, **(asked | swept)) if swept else compare_runs(settings, **asked)
     _report_compared(study, folder, svg)
     say_end(study, folder)
 

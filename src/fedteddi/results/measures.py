@@ -98,7 +98,9 @@ class Estimate:
             return "–"
         if self.style == "rounds" and self.censored:
             return f">{self.rounds_in_frame} ({self.n - self.censored} of {self.n} reached)"
-        number = f"{'>' if self.censored else ''}{self.mean:{DIGITS[self.style]}}"
+        # The mean of ratios such as 163/20: no rounding of the sum may decide what 8.15 is rounded to.
+        mean = float(f"{self.mean:.12g}") if self.style == "clients" else self.mean
+        number = f"{'>' if self.censored else ''}{mean:{DIGITS[self.style]}}"
         spreads = self.n > 1 and self.style in ("share", "rounds")
         return f"{number} ± {self.sd:{DIGITS[self.style]}}" if spreads else number
 
@@ -216,7 +218,7 @@ def _backward_transfer(run: RunRecord, frame: int, _: int) -> float:
 def _measures() -> dict[str, Measure]:
     """Return all measures by name, in the order of the tables."""
     found: list[Measure] = []
-    picks = {"final": _last, "best": max, "mean": _mean}
+    picks: dict[str, Callable[[list[float]], float]] = {"final": _last, "best": max, "mean": _mean}
     for accuracy in ACCURACIES:
         for kind, pick in picks.items():
             of = partial(_accuracy, accuracy=accuracy, pick=pick)

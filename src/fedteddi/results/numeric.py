@@ -38,7 +38,8 @@ class NumericTable(pd.DataFrame):
             )
         keys = [key for key in self.columns[: list(self.columns).index("metric")] if self._tells(key)]
         rows: dict[tuple[Any, ...], dict[str, str]] = {}
-        for row in self.to_dict("records"):
+        for values in self.itertuples(index=False, name=None):
+            row = dict(zip(self.columns, values, strict=True))
             place = tuple(row[key] for key in keys)
             rows.setdefault(place, {})[_title(row)] = _text(row)
         named = ([written(value) for value in place] for place in rows)
