@@ -85,7 +85,8 @@ def numeric_table(
         )
     chosen = {name: measure(name) for name in names or MEASURES}
     parts = [(place, part) for place, part in study.points if any(run.finished for run in part.runs)]
-    wanted = _levels([part for _, part in parts], frame, targets)
+    needed = any(one.accuracy for one in chosen.values())
+    wanted = _levels([part for _, part in parts], frame, targets) if needed else {}
     rows = []
     for place, part in parts:
         which = part.chosen_frame(frame)

@@ -41,12 +41,7 @@ def over_key(study: Study, metrics: Sequence[str], frame: int | None) -> Figure:
             ax.set_ylabel(measure(name).title + (" accuracy" if name.startswith(("final", "mean")) else ""))
             ax.set_title(_title(study, place, deadline_s))
         _alike(row)
-    several = len({run.settings.seed for run in study.runs}) > 1
-    frames = {part.chosen_frame(frame) for _, part in study.points if any(run.finished for run in part.runs)}
-    note = f"frame {', '.join(map(str, sorted(frames)))}" + (
-        "; shaded: deviation over the seeds" if several else ""
-    )
-    return finished(figure, axes, study.schedulers, note)
+    return finished(figure, axes, study.schedulers, _note(study, frame))
 
 
 Line = dict[Any, list[RunRecord]]  # the finished runs of a rule, by the key's value
@@ -99,6 +94,14 @@ def _deadlines(study: Study) -> list[float | None]:
     each = {tuple(part.deadlines_s) for _, part in study.points}
     several = [*study.deadlines_s] if any(len(own) > 1 for own in each) else []
     return [*several] or [None]
+
+
+def _note(study: Study, frame: int | None) -> str:
+    """Say of which frame the measures are, and what is shaded."""
+    parts = [part for _, part in study.points if any(run.finished for run in part.runs)]
+    frames = sorted({part.chosen_frame(frame) for part in parts})
+    several = len({run.settings.seed for run in study.runs}) > 1
+    return f"of frame {', '.join(map(str, frames))}{'; shaded: deviation over the seeds' if several else ''}"
 
 
 def _title(study: Study, place: Point, deadline_s: float | None) -> str:
