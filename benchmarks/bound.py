@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fedteddi.errors import InputError
-from fedteddi.results import drawing, figures, tables
+from fedteddi.results import drawing, figures, measures, tables
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
 from fedteddi.studies.caveats import machines, starts
 from fedteddi.studies.cells import MEASURES
@@ -116,7 +116,7 @@ def standing_beside(study: Study) -> pd.DataFrame:
 
 
 def _is_above(differences: np.ndarray) -> bool:
-    return verdict_of(tables.mean_interval(differences)) == "holds"
+    return verdict_of(measures.mean_interval(differences)) == "holds"
 
 
 def table(study: Study, frame: int, accuracy: Accuracy) -> pd.DataFrame:

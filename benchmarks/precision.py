@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from fedteddi.errors import InputError
-from fedteddi.results import drawing, tables
+from fedteddi.results import drawing, measures, tables
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord
 from fedteddi.studies.caveats import machines
 from fedteddi.studies.comparison import points
@@ -155,7 +155,7 @@ def conclusion(gaps: list[Gap]) -> str:
 
 
 def _tells_apart(differences: np.ndarray) -> bool:
-    _, low, high = tables.mean_interval(differences)
+    _, low, high = measures.mean_interval(differences)
     return low > 0 or high < 0
 
 
@@ -190,7 +190,7 @@ def reached_table(found: list[Pair]) -> pd.DataFrame:
                 row[f"final {accuracy}"] = tables.spread(finals)
             for accuracy in ACCURACIES:
                 for target in PLAN.targets[accuracy]:
-                    reached = tables.rounds_to(runs, FRAME, target, accuracy)
+                    reached = measures.rounds_to(runs, FRAME, target, accuracy)
                     row[f"{accuracy} {tables.percent(target)}"] = str(reached)
             rows.append(row)
     return pd.DataFrame(rows)

@@ -35,6 +35,7 @@ def test_public_names_are_frozen() -> None:
         "read_study",
         "scheduler_names",
         "simulate",
+        "sweep",
         "temporal_drift",
     ]
 

@@ -31,6 +31,7 @@ _SIMULATOR = {
     "compare": "fedteddi.experiment",
     "read_study": "fedteddi.results.reading",
     "simulate": "fedteddi.experiment",
+    "sweep": "fedteddi.sweeps",
 }
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from fedteddi.results.reading import read_study
     from fedteddi.settings import Settings
     from fedteddi.simulation.play import RunOptions
+    from fedteddi.sweeps import sweep
 
 __all__ = [
     "Dataset",
@@ -69,6 +71,7 @@ __all__ = [
     "read_study",
     "scheduler_names",
     "simulate",
+    "sweep",
     "temporal_drift",
 ]
 

@@ -1,6 +1,8 @@
 """An experiment from settings to results: one run, schedulers × seeds × deadlines, or any settings together."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fedteddi.errors import InputError, nearest_hint, shown
@@ -18,6 +20,7 @@ __all__ = [
     "Watch",
     "compare",
     "play",
+    "play_in_turn",
     "run_name",
     "simulate",
     "variant",
@@ -65,11 +68,22 @@ def compare(
     """
     how, changes = split_keywords(run, changes)
     base = (settings or Settings()).changed(**changes)
-    rules = _named(schedulers)
+    each = runs_of(base, named_schedulers(schedulers), seeds, deadlines_s, options or {})
+    return Study(tuple(play_runs(each, how).values()))
+
+
+def runs_of(
+    base: Settings,
+    rules: Sequence[str],
+    seeds: Iterable[int],
+    deadlines_s: Iterable[float] | None,
+    options: Mapping[str, Any],
+) -> dict[str, Settings]:
+    """Return the settings of every run of a comparison, by the names of their folders."""
     numbers = list(dict.fromkeys(seeds))
     times = list(dict.fromkeys(deadlines_s)) if deadlines_s is not None else [base.radio.deadline_s]
-    shared = shared_options(rules, options or {})
-    for key in options or {}:
+    shared = shared_options(rules, options)
+    for key in options:
         if not any(key in given for given in shared.values()):
             names = {own for rule in rules if rule not in REFERENCES for own in _options_of(rule) or ()}
             raise InputError(
@@ -82,10 +96,10 @@ def compare(
             raise InputError(
                 f"two runs would both be called {name}: give your schedulers different class names"
             )
-    return Study(tuple(play_runs(each, how).values()))
+    return each
 
 
-def _named(schedulers: Iterable[str | Any]) -> list[str]:
+def named_schedulers(schedulers: Iterable[str | Any]) -> list[str]:
     """Return the schedulers' names, each once; different objects must have different ones."""
     found: dict[str, Any] = {}
     for given in schedulers:
@@ -120,6 +134,23 @@ def play(
                 " the precision and the batch size"
             )
     return play_runs(each, how, name_unused=name_unused)
+
+
+def play_in_turn(
+    each: Mapping[str, Settings], *, run: RunOptions | None = None, **keywords: Any
+) -> dict[str, RunRecord]:
+    """Play any settings: those that cannot share a device, such as other models, one group after the other."""
+    how, unknown = split_keywords(run, keywords)
+    stop_at = None if how.time_limit_s is None else time.monotonic() + how.time_limit_s
+    groups: dict[str, dict[str, Settings]] = {}
+    for name, settings in each.items():
+        groups.setdefault(repr(on_device(settings)), {})[name] = settings
+    found: dict[str, RunRecord] = {}
+    for group in groups.values():
+        left_s = None if stop_at is None else max(0.0, stop_at - time.monotonic())
+        own = replace(how, resume=how.resume or bool(found), time_limit_s=left_s)
+        found |= play(group, run=own, name_unused=True, **unknown)
+    return found
 
 
 def on_device(settings: Settings) -> Settings:

@@ -510,6 +510,34 @@ def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     assert "--ours fedtedi: no such run here (did you mean 'fedteddi'?); there are" in misspelt.err
 
 
+def test_compare_sweeps_resumes_and_is_reported(cli: Cli, tiny: Path) -> None:
+    words = ["compare", tiny, "--scheduler", "random", "--scheduler", "fedteddi", "--rounds", 2]
+    band = "radio.total_hz=7500,15000"
+    done = cli(*words, "--sweep", band, "--sweep", "training.batch_size=8", "--out", "swept")
+    assert done.code == 0, done.err
+    assert "Sweep of radio.total_hz and training.batch_size: accuracy and cost" in done.out
+    assert Path("swept/report/sweep.png").stat().st_size > 1000
+    assert sorted(path.name for path in Path("swept").iterdir() if path.name not in (".lock", "report")) == [
+        *("radio.total_hz=15000,training.batch_size=8", "radio.total_hz=7500,training.batch_size=8")
+    ]
+    held = Path("swept/report/table.csv").read_text()
+    more = cli(
+        *words, "--sweep", f"{band},30000", "--sweep", "training.batch_size=8,4", "--out", "swept", "--resume"
+    )
+    assert more.code == 0, more.err
+    study = fedteddi.read_study("swept")
+    assert len(study.points) == 6
+    assert study.finished
+    assert set(held.splitlines()) < set(Path("swept/report/table.csv").read_text().splitlines())
+    again = cli("report", "swept", "--target", 0.3, "--out", "elsewhere")
+    assert again.code == 0, again.err
+    one = cli("report", "swept/radio.total_hz=7500,training.batch_size=4", "--out", "one")
+    assert "Frame 1: accuracy and cost" in one.out
+    wrong = cli(*words, "--sweep", "radio.total_h=1,2", "--out", "no")
+    assert (wrong.code, Path("no").exists()) == (2, False)
+    assert "unknown key 'radio.total_h' (did you mean 'total_hz'?)" in wrong.err
+
+
 def test_compare_reports_what_it_holds_and_what_lay_there_before(
     cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,7 +99,7 @@ def test_a_crash_just_before_the_failure_is_written_costs_one_more_try(
 def test_tables_leave_it_out_and_the_page_says_so(tmp_path: Path) -> None:
     study = play(tmp_path / "study")
     made = write_report(study, tmp_path / "report")
-    assert study.summary().set_index("scheduler")["seeds"].to_dict() == {"random": 1, "fedteddi": 2}
+    assert study.table("final_balanced").set_index("scheduler")["n"].to_dict() == {"random": 1, "fedteddi": 2}
     assert made.unfinished == []
     page = (tmp_path / "report" / "report.md").read_text()
     assert (
@@ -123,7 +123,7 @@ def test_every_rule_says_it_in_the_same_words(scheduler: str, rate: float) -> No
     assert failure.frame == 0 or rate == 1e6
     assert f"lower training.learning_rate={rate:g}" in failure.cause
     with pytest.raises(InputError, match="all runs failed; first error: training diverged"):
-        study.summary()
+        study.table()
 
 
 def test_a_single_run_is_an_error_and_stays_one_when_resumed(tmp_path: Path) -> None:

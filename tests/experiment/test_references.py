@@ -9,6 +9,7 @@ import torch
 from fedteddi import InputError, Schedule, compare, example_round, read_study, simulate
 from fedteddi.experiment import run_name, variant
 from fedteddi.learning.engine import TrainJob
+from fedteddi.results import tables
 from fedteddi.schedulers.schedule import schedule_faults
 from fedteddi.simulation.laboratory import Laboratory
 from small_world import tiny_data, tiny_settings
@@ -62,7 +63,7 @@ def test_bounds_of_earlier_versions_are_read(tmp_path: Path) -> None:
     again = read_study(tmp_path / "study")
     assert again.deadlines_s == study.deadlines_s
     assert again.schedulers == ["random", "everyone"]
-    assert again.summary()["clients a round"].tolist()[1] == "6.0"
+    assert again.table("clients_a_round")["mean"].tolist()[1] == 6.0
 
 
 def test_a_bound_that_gives_bandwidth_or_a_client_that_is_not_there_is_refused() -> None:
@@ -127,7 +128,7 @@ def test_bounds_have_no_deadline_and_are_read_back_with_their_rivals(tmp_path: P
     assert names == ["centralised-s0", "everyone-s0", "random-d0.9-s0", "random-d1-s0"]
     again = read_study(tmp_path / "study")
     assert again.deadlines_s == [0.9, 1.0]
-    table = again.summary(0).set_index(["deadline s", "scheduler"])
+    table = tables.summary(again, 0).set_index(["deadline s", "scheduler"])
     assert table.loc[(0.9, "centralised"), ["clients a round", "seconds", "energy J"]].tolist() == ["–"] * 3
     assert table.loc[(1.0, "everyone"), ["clients a round", "seconds"]].tolist() == ["6.0", "–"]
     resumed = compare(
@@ -173,7 +174,7 @@ def test_bounds_alone_can_be_reported(tmp_path: Path) -> None:
     ax = read_study(tmp_path / "study").accuracy_figure().axes[0]
     assert ax.get_title() == "no limits"
     assert [line.get_label() for line in ax.get_lines()] == ["centralised", "everyone"]
-    assert study.summary()["scheduler"].tolist() == ["everyone", "centralised"]
+    assert study.table("final_balanced")["scheduler"].tolist() == ["everyone", "centralised"]
 
 
 def test_measured_traces_of_clients_do_not_concern_data_in_one_place(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from fedteddi.results.figures import (
     accuracy_over_rounds,
     scenario_heat_map,
 )
+from fedteddi.results.measures import RoundsTo
 from fedteddi.results.report import write_report
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.results.tables import (
-    RoundsTo,
     Targets,
     continual_table,
     costs_table,
@@ -245,17 +245,11 @@ def test_a_study_draws_and_tabulates_itself(tmp_path: Path) -> None:
     assert study.accuracy_figure().axes[0].get_xlabel() == "round of frame 1"
     assert study.accuracy_figure(0).axes[0].get_xlabel() == "round of frame 0"
     assert len(study.frames_figure().axes) == 2
-    assert study.summary().equals(summary(study, 1))
-    assert study.rounds_table(1, [0.6]).equals(rounds_table(study, 1, TO_60))
-    assert study.rounds_table().equals(rounds_table(study, 1, default_targets(study, 1)))
-    assert study.costs_table(1, [0.6]).equals(costs_table(study, 1, TO_60))
-    assert study.savings_table(1, [0.6], "random").equals(savings_table(study, 1, TO_60, "random"))
-    assert study.continual_table(1).equals(continual_table(study, 1))
     names = {file.name for file in write_report(study, tmp_path).files}
     assert {"figure6-accuracy-frames.png", "figure7-rounds-frames.png"} <= names
     assert not any(name.endswith(".svg") for name in names)
     with pytest.raises(InputError, match="frame 2 has no rounds: choose from 0, 1"):
-        study.summary(2)
+        study.table(frame=2)
 
 
 def test_a_run_draws_itself_even_unfinished() -> None:

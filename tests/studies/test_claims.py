@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fedteddi.results.measures import mean_interval
 from fedteddi.results.runs import RunRecord, Study
-from fedteddi.results.tables import mean_interval
 from fedteddi.studies.claims import Faster, First, LargestLead, MoreScheduled
 from fedteddi.studies.comparison import verdict_of
 from fedteddi.studies.outcomes import Place

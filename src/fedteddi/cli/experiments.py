@@ -1,7 +1,7 @@
 """The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from fedteddi.cli.options import (
     Schedulers,
     Seeds,
     Svg,
+    Sweep,
     Threads,
     TimeLimit,
     parse_seeds,
@@ -107,17 +108,21 @@ def compare(
     data_dir: DataDir = None,
     ray: Ray = None,
     option: SchedulerOptions = None,
+    sweep: Sweep = None,
     svg: Svg = False,
 ) -> None:
     """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
 
-    A run that diverges ends there; the others go on, and the exit code is 1.
+    --sweep does so at each value of a setting. A run that diverges ends there; the others go on, and the exit code
+    is 1.
     """
+    from fedteddi import sweeps
     from fedteddi.experiment import RunOptions
     from fedteddi.experiment import compare as compare_runs
 
     settings = _settings(experiment, rounds, changes)
-    folder = out_folder or Path("runs") / f"{Path(experiment).stem}-compare"
+    swept = sweeps.read_sweep(sweep or [])
+    folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{'sweep' if swept else 'compare'}"
     with watching() as watch:
         how = RunOptions(
             device=device,
@@ -130,33 +135,33 @@ def compare(
             threads=threads,
             ray=ray,
         )
-        study = compare_runs(
-            settings,
-            schedulers=scheduler or list(built_in()),
-            seeds=parse_seeds(seeds),
-            deadlines_s=deadline,
-            options=read_options(option or [], "--option"),
-            run=how,
-        )
+        asked: dict[str, Any] = {
+            "schedulers": scheduler or list(built_in()),
+            "seeds": parse_seeds(seeds),
+            "deadlines_s": deadline,
+            "options": read_options(option or [], "--option"),
+            "run": how,
+        }
+        study = sweeps.sweep(settings, **(asked | swept)) if swept else compare_runs(settings, **asked)
     _report_compared(study, folder, svg)
     say_end(study, folder)
 
 
 def _report_compared(study: "Study", folder: Path, svg: bool) -> None:
     """Report on all runs of the folder once those asked for are done, and any is left."""
-    from fedteddi.experiment import run_name
     from fedteddi.results.reading import read_study
+    from fedteddi.sweeps import folder_within
 
     if study.unfinished or all_failed(study):
         say_failed(study.failures)
         return
-    held = {run_name(run.settings): run for run in study.runs}
-    everything = read_study(folder, held)  # with what the folder held before
+    held = {folder_within(run): run for run in study.runs}
+    everything = read_study(folder, held=held)  # with what the folder held before
     _report(everything, folder / "report", None, "fedteddi", svg)
 
 
 def report(
-    runs: Annotated[Path, typer.Argument(help="A run's folder, or a folder of runs.")],
+    runs: Annotated[Path, typer.Argument(help="A run's folder, a folder of runs, or that of a sweep.")],
     target: Annotated[
         list[float] | None, typer.Option(help="An accuracy to be reached, such as 0.75; may be repeated.")
     ] = None,

@@ -62,6 +62,14 @@ SchedulerOptions = Annotated[
         help="An option for every scheduler that has it, such as on_no_fit=skip; may be repeated.",
     ),
 ]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        metavar="KEY=VALUE,VALUE",
+        help="Compare at each value of a setting, such as scenario.alpha=0.1,1 (may be repeated: all combinations).",
+    ),
+]
 Svg = Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")]
 
 RAY = "--ray"

@@ -19,8 +19,9 @@ from fedteddi.results.drawing import (
     thin_line,
     whole_numbers,
 )
+from fedteddi.results.measures import rounds_to
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
-from fedteddi.results.tables import groups, rounds_to, scheduled_a_round
+from fedteddi.results.tables import groups, scheduled_a_round
 
 SMOOTHED = f"means over {WINDOW} evaluations; pale: as evaluated"
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}

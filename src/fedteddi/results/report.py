@@ -1,4 +1,4 @@
-"""A study as a page: tables in Markdown and CSV, figures in PNG and, if asked for, SVG."""
+"""A study as a page: tables in Markdown, numbers in CSV, figures in PNG and, if asked for, SVG."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
+from fedteddi.results import tables
 from fedteddi.results.drawing import save
-from fedteddi.results.runs import Study
+from fedteddi.results.runs import ACCURACIES, Study
 from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.results.tables import markdown
 
@@ -24,23 +25,46 @@ class Report:
 
 
 def make_tables(study: Study, targets: list[float] | None, ours: str) -> dict[str, pd.DataFrame]:
-    """Return all tables about the frames that have rounds, by title."""
+    """Return all tables about the frames that have rounds, by title; of a sweep, those over its keys."""
     study.check_reportable()
-    wanted, found = targets or [], {}
+    found = {}
+    if study.swept:
+        about = f"Sweep of {' and '.join(study.swept)}"
+        accuracy = [f"{kind}_{a}" for a in ACCURACIES for kind in ("final", "mean")]
+        found[f"{about}: accuracy and cost"] = study.table(*accuracy, "clients_a_round", "seconds").display()
+        rounds = study.table(*(f"rounds_to_{a}" for a in ACCURACIES), targets=targets or []).telling()
+        return found | ({f"{about}: rounds to an accuracy": rounds.display()} if len(rounds) else {})
     for frame in study.frames:
-        found[f"Frame {frame}: accuracy and cost"] = study.summary(frame)
-        found[f"Frame {frame}: rounds to an accuracy"] = study.rounds_table(frame, wanted)
-        found[f"Frame {frame}: cost to an accuracy"] = study.costs_table(frame, wanted)
-        against = study.savings_table(frame, wanted, ours)
+        wanted = tables.levels(study, frame, targets or [])
+        found[f"Frame {frame}: accuracy and cost"] = tables.summary(study, frame)
+        found[f"Frame {frame}: rounds to an accuracy"] = tables.rounds_table(study, frame, wanted)
+        found[f"Frame {frame}: cost to an accuracy"] = tables.costs_table(study, frame, wanted)
+        against = tables.savings_table(study, frame, wanted, ours)
         if len(against):
             found[f"Frame {frame}: {ours} against each baseline"] = against
-        found[f"Frame {frame}: old and new classes"] = study.continual_table(frame)
+        found[f"Frame {frame}: old and new classes"] = tables.continual_table(study, frame)
     return {title: table for title, table in found.items() if len(table)}
 
 
+def make_numbers(study: Study, targets: list[float] | None, ours: str) -> dict[str, pd.DataFrame]:
+    """Return what the tables show as numbers, by file: everything, the differences to one rule, all curves."""
+    frames = [None] if study.swept else study.frames
+    found = {"table": pd.concat([study.table(frame=frame, targets=targets or []) for frame in frames])}
+    if ours in study.schedulers and len(study.schedulers) > 1:
+        each = [study.table(frame=frame, targets=targets or [], against=ours) for frame in frames]
+        if len(differences := pd.concat(each)):
+            found[f"differences-to-{ours}"] = differences
+    return found | {"curves": study.curves()}
+
+
 def make_figures(study: Study) -> dict[str, Figure]:
-    """Return figures 3 to 5 of every frame that has rounds, and 6 and 7 where there are several, by name."""
+    """Return figures 3 to 5 of every frame that has rounds, and 6 and 7 where there are several, by name.
+
+    Of a sweep: accuracy over its first key.
+    """
     study.check_reportable()
+    if study.swept:
+        return {"sweep": study.sweep_figure()}
     drawn = {}
     for frame in study.frames:
         drawn[f"figure3-accuracy-frame{frame}"] = study.accuracy_figure(frame)
@@ -59,19 +83,16 @@ def write_report(
     ours: str = "fedteddi",
     svg: bool = False,
 ) -> Report:
-    """Write report.md, a CSV per table, curves.csv and the figures (as SVG, too, if asked to) into a folder."""
+    """Write report.md, its numbers as CSV and the figures (as SVG, too, if asked to) into a folder."""
     found = make_tables(study, targets, ours)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror}): choose another with --out") from None
     files = []
-    for title, table in found.items():
-        file = out / (title.lower().replace(": ", "-").replace(" ", "-") + ".csv")
-        table.to_csv(file, index=False)
-        files.append(file)
-    study.curves().to_csv(out / "curves.csv", index=False)
-    files.append(out / "curves.csv")
+    for name, numbers in make_numbers(study, targets, ours).items():
+        files.append(out / f"{name}.csv")
+        numbers.to_csv(files[-1], index=False)
     endings = (".png", ".svg") if svg else (".png",)
     pictures = [save(figure, out / name, endings) for name, figure in make_figures(study).items()]
     unfinished = [run.title for run in study.unfinished]

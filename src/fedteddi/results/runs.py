@@ -1,10 +1,9 @@
 """Records of runs as a reader wants them: curves, rounds to an accuracy, what was learnt and what forgotten."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +11,8 @@ from fedteddi.errors import InputError
 from fedteddi.protocol.record import Accuracy as Accuracy
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure
+from fedteddi.results.points import Point, in_words, ordered, wanted
+from fedteddi.results.shown import Shown
 from fedteddi.results.stretches import Stretch, stretches
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
@@ -20,14 +21,15 @@ if TYPE_CHECKING:  # figures and tables are imported when one is asked for: they
     import pandas as pd
     from matplotlib.figure import Figure
 
-CURVE = ["scheduler", "deadline_s", "seed", "frame", "round", "balanced", "global", "old", "new"]
+    from fedteddi.results.numeric import NumericTable
+
 ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
 # Bounds, not baselines: all clients upload without limits; all data in one place (docs/metrics.md).
 REFERENCES = ("everyone", "centralised")
 
 
-@dataclass(frozen=True, eq=False)
-class RunRecord:
+@dataclass(frozen=True, eq=False, repr=False)
+class RunRecord(Shown):
     """One run: its settings, who held what, and a record for every round; read from a summary, of stretches only."""
 
     settings: Settings
@@ -36,6 +38,7 @@ class RunRecord:
     finished: bool
     failure: Failure | None = None  # why it will never be finished
     kept: tuple[Stretch, ...] = ()  # what a summary has in place of records
+    point: Point = field(default_factory=dict)  # its values of what a sweep varies
 
     @classmethod
     def of(
@@ -57,9 +60,10 @@ class RunRecord:
 
     @property
     def title(self) -> str:
-        """The rule, its deadline (bounds have none) and the seed."""
+        """The rule, its deadline (bounds have none) and the seed; in a sweep, its values."""
         deadline = "" if self.scheduler in REFERENCES else f" at {self.settings.radio.deadline_s:g} s"
-        return f"{self.scheduler}{deadline}, seed {self.settings.seed}"
+        at = f", {in_words(self.point)}" if self.point else ""
+        return f"{self.scheduler}{deadline}, seed {self.settings.seed}{at}"
 
     @cached_property
     def stretches(self) -> tuple[Stretch, ...]:
@@ -97,28 +101,9 @@ class RunRecord:
 
     def curve(self) -> "pd.DataFrame":
         """Return all evaluated rounds: frame, round, balanced, global, and accuracy on old and new classes."""
-        import pandas as pd
+        from fedteddi.results.curves import curve
 
-        rows = []
-        deadline_s = math.nan if self.scheduler in REFERENCES else self.settings.radio.deadline_s
-        for frame in range(len(self.counts)):
-            old, new = self.old_classes(frame), self.new_classes(frame)
-            for record in self.evaluated(frame):
-                accuracy = np.array(record.class_accuracy, dtype=float)
-                rows.append(
-                    {
-                        "scheduler": self.scheduler,
-                        "deadline_s": deadline_s,
-                        "seed": self.settings.seed,
-                        "frame": frame,
-                        "round": record.round,
-                        "balanced": record.balanced,
-                        "global": record.global_,
-                        "old": _mean(accuracy[old]),
-                        "new": _mean(accuracy[new]),
-                    }
-                )
-        return pd.DataFrame(rows, columns=CURVE)
+        return curve(self)
 
     def figure(self) -> "Figure":
         """Draw the run: its accuracies over all frames, and those on old and new classes."""
@@ -133,7 +118,7 @@ class RunRecord:
         if not old.any() or len(evaluated) < 2:
             return float("nan")
         accuracy = np.array([r.class_accuracy for r in evaluated], dtype=float)[:, old]  # [evaluations, old]
-        return _mean(accuracy[:-1].max(axis=0) - accuracy[-1])
+        return mean_over_classes(accuracy[:-1].max(axis=0) - accuracy[-1])
 
     def backward_transfer(self, frame: int) -> float:
         """Return final minus first accuracy of a frame, averaged over its old classes: what the frame did to them."""
@@ -141,7 +126,7 @@ class RunRecord:
         if not old.any() or not evaluated:
             return float("nan")
         first, last = (np.array(r.class_accuracy, dtype=float)[old] for r in (evaluated[0], evaluated[-1]))
-        return _mean(last - first)
+        return mean_over_classes(last - first)
 
     def rounds_to_recover(self, frame: int, accuracy: Accuracy) -> int | None:
         """Return the first round whose accuracy is back at the last one before the data arrived; None if none is."""
@@ -149,15 +134,15 @@ class RunRecord:
         return self.rounds_to(frame, before[-1].accuracy(accuracy), accuracy) if before else None
 
 
-def _mean(values: np.ndarray) -> float:
+def mean_over_classes(values: np.ndarray) -> float:
     """Return the mean over classes; those without test images do not count, and without any it is NaN."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else float("nan")
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """A set of runs that belong together."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Shown):
+    """A set of runs that belong together: they differ in rule, seed and deadline, in a sweep also in its keys."""
 
     runs: tuple[RunRecord, ...]
 
@@ -176,6 +161,22 @@ class Study:
     def frames(self) -> list[int]:
         """The frames that have rounds, which all its runs share."""
         return [frame for run in self.runs[:1] for frame, rounds in enumerate(run.settings.rounds) if rounds]
+
+    @property
+    def swept(self) -> tuple[str, ...]:
+        """The keys of a sweep, such as scenario.alpha."""
+        return tuple(self.runs[0].point) if self.runs else ()
+
+    @property
+    def points(self) -> "list[tuple[Point, Study]]":
+        """The runs at each combination of a sweep's values; of other studies, all of them."""
+        every = ordered(run.point for run in self.runs)
+        return [(one, Study(tuple(_without(r, one) for r in self.runs if r.point == one))) for one in every]
+
+    def at(self, **values: Any) -> "Study":
+        """Return the runs of a sweep at these values: `study.at(scenario__alpha=0.1)`."""
+        at = wanted(values, [run.point for run in self.runs])
+        return Study(tuple(_without(run, at) for run in self.runs if at.items() <= run.point.items()))
 
     @property
     def finished(self) -> bool:
@@ -230,52 +231,42 @@ class Study:
         """Draw figure 6: accuracy over the rounds of all frames."""
         from fedteddi.results.figures import accuracy_over_frames
 
-        self.check_reportable()
+        self._played(None)
         return accuracy_over_frames(self)
 
     def rounds_by_frame_figure(self) -> "Figure":
         """Draw figure 7: the rounds each rule needs for each accuracy, a panel per frame."""
         from fedteddi.results.figures import rounds_to_levels_by_frame
 
-        self.check_reportable()
+        self._played(None)
         return rounds_to_levels_by_frame(self)
 
-    def summary(self, frame: int | None = None) -> "pd.DataFrame":
-        """Return final, best and mean accuracy, who was scheduled, and what the frame cost."""
-        from fedteddi.results import tables
+    def sweep_figure(
+        self, metrics: Sequence[str] = ("mean_balanced", "mean_global"), frame: int | None = None
+    ) -> "Figure":
+        """Draw measures (those of `table`) over the first key of a sweep, a panel for each value of the others."""
+        from fedteddi.results.sweep_figure import over_key
 
-        return tables.summary(self, self._played(frame))
+        return over_key(self, metrics, frame)
 
-    def rounds_table(self, frame: int | None = None, targets: Sequence[float] = ()) -> "pd.DataFrame":
-        """Return the rounds to each target accuracy; without targets, to levels that the best runs just reach."""
-        from fedteddi.results import tables
+    def table(
+        self,
+        *metrics: str,
+        frame: int | None = None,
+        targets: Sequence[float] = (),
+        against: str | None = None,
+    ) -> "NumericTable":
+        """Return measures as numbers, a row for each rule, deadline (point of a sweep) and measure (docs/metrics.md).
 
-        return tables.rounds_table(
-            self, self._played(frame), tables.levels(self, self._played(frame), targets)
-        )
+        Columns: n seeds, their mean, sd, the 95 % interval low to high, and how many were censored, because they never
+        reached the `target`. Without names, all measures; without a frame, the last with rounds; without targets,
+        levels that the best runs just reach. `against` names a rule whose number is subtracted, seed by seed.
+        `table(…).display()` and `table(…).to_latex()` make text of it.
+        """
+        from fedteddi.results.numeric import numeric_table
 
-    def costs_table(self, frame: int | None = None, targets: Sequence[float] = ()) -> "pd.DataFrame":
-        """Return the seconds, uplink and energy to each target accuracy."""
-        from fedteddi.results import tables
-
-        return tables.costs_table(
-            self, self._played(frame), tables.levels(self, self._played(frame), targets)
-        )
-
-    def savings_table(
-        self, frame: int | None = None, targets: Sequence[float] = (), ours: str = "fedteddi"
-    ) -> "pd.DataFrame":
-        """Return how much sooner one rule reaches each target than every other."""
-        from fedteddi.results import tables
-
-        chosen = tables.levels(self, self._played(frame), targets)
-        return tables.savings_table(self, self._played(frame), chosen, ours)
-
-    def continual_table(self, frame: int | None = None) -> "pd.DataFrame":
-        """Return accuracy on old and new classes, forgetting, backward transfer, rounds to recover."""
-        from fedteddi.results import tables
-
-        return tables.continual_table(self, self._played(frame))
+        self.check_reportable()
+        return numeric_table(self, metrics, frame, targets, against)
 
     def check_reportable(self) -> None:
         """Refuse a study about which there is nothing to say yet."""
@@ -287,9 +278,22 @@ class Study:
                 raise InputError(f"all runs failed; first error: {cause}")
             raise InputError("no run has come to its end yet: finish one with --resume")
 
-    def _played(self, frame: int | None) -> int:
+    def chosen_frame(self, frame: int | None) -> int:
         """Return a frame there is something to say about: the last with rounds, unless one is named."""
         self.check_reportable()
         if frame is not None and frame not in self.frames:
             raise InputError(f"frame {frame} has no rounds: choose from {', '.join(map(str, self.frames))}")
         return self.frames[-1] if frame is None else frame
+
+    def _played(self, frame: int | None) -> int:
+        """Return the frame of a figure about runs that differ in rule, deadline and seed only."""
+        if self.swept:
+            key, value = next(iter(self.runs[0].point.items()))
+            one = f"study.at({key.replace('.', '__')}={value!r})"
+            raise InputError(f"these runs sweep {', '.join(self.swept)}: choose a value first, such as {one}")
+        return self.chosen_frame(frame)
+
+
+def _without(run: RunRecord, keys: Mapping[str, Any]) -> RunRecord:
+    """Return a run of a sweep in which these keys are not varied."""
+    return replace(run, point={key: value for key, value in run.point.items() if key not in keys})

@@ -1,93 +1,32 @@
-"""Tables about a study: what was reached, how soon, at what cost, and what was forgotten."""
+"""Tables about a study as people read them: what was reached, how soon, at what cost, and what was forgotten."""
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from fedteddi.results.measures import COSTS, MEASURES, RoundsTo, mean_interval, named, rounds_to
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 
 Targets = dict[Accuracy, list[float]]  # accuracies to be reached
-# What is shown of a stretch's costs, and in which unit; "without L̂": without the class gradients it is made of.
-COSTS = {
-    "seconds": ("round_s", 1.0),
-    "uplink Gbit": ("uplink_bits", 1e9),
-    "Gbit without L̂": ("bits_without_class_gradients", 1e9),
-    "energy J": ("energy_j", 1.0),
-    "J without L̂": ("j_without_class_gradients", 1.0),
-}
-
-
-@dataclass(frozen=True)
-class RoundsTo:
-    """Rounds that runs needed to reach a target, one per seed; None where a run never did. K is the frame's length."""
-
-    rounds: tuple[int | None, ...]
-    in_frame: int
-    every: int = 1  # so many rounds lie between two evaluations
-
-    @property
-    def reached(self) -> int:
-        """How many runs reached the target."""
-        return sum(r is not None for r in self.rounds)
-
-    @property
-    def share(self) -> float:
-        """Which part of the runs reached the target."""
-        return self.reached / len(self.rounds)
-
-    @property
-    def censored(self) -> np.ndarray:
-        """The rounds with K standing for those that never got there: a lower bound of what they would need."""
-        return np.array([self.in_frame if r is None else r for r in self.rounds], dtype=float)
-
-    @property
-    def rounding_variance(self) -> float:
-        """Of a round that is uniform between two evaluations; 0 (already met at round 0) and never are not rounded."""
-        return (self.every**2 - 1) / 12 if any(self.rounds) else 0.0
-
-    def __str__(self) -> str:
-        if self.reached < len(self.rounds):
-            return f">{self.in_frame} ({self.reached} of {len(self.rounds)} reached)"
-        spread = f" ± {self.censored.std(ddof=1):.0f}" if len(self.rounds) > 1 else ""
-        return f"{self.censored.mean():.0f}{spread}"
-
-
-def rounds_to(runs: list[RunRecord], frame: int, target: float, accuracy: Accuracy) -> RoundsTo:
-    """Return the first evaluated round of a frame at which each run reaches the target."""
-    settings = runs[0].settings
-    return RoundsTo(
-        tuple(run.rounds_to(frame, target, accuracy) for run in runs),
-        settings.rounds[frame],
-        settings.evaluation.every,
-    )
 
 
 def summary(study: Study, frame: int) -> pd.DataFrame:
     """Return final, best and mean accuracy, who was scheduled, and what the frame cost, per scheduler and deadline."""
+    accuracies = {f"{kind} {a}": f"{kind}_{a}" for a in ACCURACIES for kind in ("final", "best", "mean")}
+    clients = {"clients a round": "clients_a_round", "with new classes": "new_clients_a_round"}
+    columns = accuracies | clients | {title: named(title) for title in COSTS}
     rows = []
     for deadline_s, scheduler, runs in groups(study):
         row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler, "seeds": len(runs)}
-        for accuracy in ACCURACIES:
-            curves = [[r.accuracy(accuracy) for r in run.evaluated(frame)] for run in runs]
-            row[f"final {accuracy}"] = spread([values[-1] for values in curves])
-            row[f"best {accuracy}"] = spread([max(values) for values in curves])
-            row[f"mean {accuracy}"] = spread([float(np.mean(values)) for values in curves])
-        played = [run.played(frame) for run in runs]
-        clients, new = scheduled_a_round(runs, frame)
-        one_place = scheduler == "centralised"  # there are no clients to count
-        row["clients a round"] = "–" if one_place else f"{clients:.1f}"
-        row["with new classes"] = "–" if one_place else f"{new:.1f}"
-        for name, (column, unit) in COSTS.items():
-            spent = _mean(sum(getattr(r, column) for r in own) / unit for own in played)
-            row[name] = (
-                "–" if scheduler in REFERENCES else _shown_cost(spent)
-            )  # no limits, no meaningful cost
+        row |= {title: _text(name, runs, frame) for title, name in columns.items()}
         rows.append(row)
     return _known_costs(pd.DataFrame(rows))
+
+
+def _text(name: str, runs: list[RunRecord], frame: int, target: float = math.nan) -> str:
+    return MEASURES[name].estimate(runs, frame, target).text
 
 
 def scheduled_a_round(runs: Iterable[RunRecord], frame: int) -> tuple[float, float]:
@@ -106,7 +45,7 @@ def rounds_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
         row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
         for accuracy in ACCURACIES:
             for target in targets[accuracy]:
-                row[f"{accuracy} {percent(target)}"] = str(rounds_to(runs, frame, target, accuracy))
+                row[f"{accuracy} {percent(target)}"] = _text(f"rounds_to_{accuracy}", runs, frame, target)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -130,13 +69,10 @@ def costs_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
             continue
         for accuracy in ACCURACIES:
             for target in targets[accuracy]:
-                found = rounds_to(runs, frame, target, accuracy)
                 row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
-                row |= {"accuracy": accuracy, "target": percent(target), "rounds": str(found)}
-                for name, (column, unit) in COSTS.items():
-                    until = zip(runs, found.censored, strict=True)
-                    spent = _mean(run.spent_until(frame, int(k), column) / unit for run, k in until)
-                    row[name] = f"{'>' if found.reached < len(runs) else ''}{_shown_cost(spent)}"
+                row |= {"accuracy": accuracy, "target": percent(target)}
+                for title in ("rounds", *COSTS):
+                    row[title] = _text(f"{named(title)}_to_{accuracy}", runs, frame, target)
                 rows.append(row)
     return _known_costs(pd.DataFrame(rows))
 
@@ -204,31 +140,14 @@ def _shown(interval: tuple[float, float, float]) -> str:
     return f"{mean:+.0f}" + ("" if math.isnan(low) else f" [{low:+.0f}, {high:+.0f}]")
 
 
-def mean_interval(values: np.ndarray, least_deviation: float = 0.0) -> tuple[float, float, float]:
-    """Return a mean and its 95 % interval (Student's t); of one value, no interval: NaN."""
-    mean, half = float(values.mean()), math.nan
-    if len(values) > 1:
-        deviation = max(float(values.std(ddof=1)), least_deviation)
-        half = float(stats.t.ppf(0.975, len(values) - 1)) * deviation / math.sqrt(len(values))
-    return mean, mean - half, mean + half
-
-
 def continual_table(study: Study, frame: int) -> pd.DataFrame:
     """Return accuracy on old and new classes at the frame's end, forgetting, backward transfer, rounds to recover."""
+    titles = ["old classes", "new classes", "forgetting", "backward transfer"]
+    titles += [f"rounds to recover {accuracy}" for accuracy in ACCURACIES]
     rows = []
     for deadline_s, scheduler, runs in groups(study):
-        curves = [run.curve() for run in runs]
-        last = [curve[curve["frame"] == frame].iloc[-1] for curve in curves]
         row: dict[str, object] = {"deadline s": deadline_s, "scheduler": scheduler}
-        row["old classes"] = spread([float(r["old"]) for r in last])
-        row["new classes"] = spread([float(r["new"]) for r in last])
-        row["forgetting"] = spread([run.forgetting(frame) for run in runs])
-        row["backward transfer"] = spread([run.backward_transfer(frame) for run in runs])
-        for accuracy in ACCURACIES:
-            found = tuple(run.rounds_to_recover(frame, accuracy) for run in runs)
-            shown = str(RoundsTo(found, runs[0].settings.rounds[frame]))
-            row[f"rounds to recover {accuracy}"] = shown if frame else "–"
-        rows.append(row)
+        rows.append(row | {title: _text(named(title), runs, frame) for title in titles})
     return pd.DataFrame(rows)
 
 
@@ -280,16 +199,7 @@ def spread(values: list[float], digits: int = 3) -> str:
     return f"{array.mean():.{digits}f}{deviation}"
 
 
-def _shown_cost(spent: float) -> str:
-    return "–" if math.isnan(spent) else f"{spent:.4g}"
-
-
 def _known_costs(table: pd.DataFrame) -> pd.DataFrame:
     """Leave columns out of what no run counted."""
     unknown = [name for name in COSTS if name in table and table[name].str.endswith("–").all()]
     return table.drop(columns=unknown)
-
-
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return float(np.mean(listed)) if listed else float("nan")

@@ -7,8 +7,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from fedteddi.results.measures import RoundsTo
 from fedteddi.results.runs import ACCURACIES, Accuracy
-from fedteddi.results.tables import RoundsTo, percent, saving
+from fedteddi.results.tables import percent, saving
 from fedteddi.studies.comparison import Verdict, compared, compared_rounds, together
 from fedteddi.studies.outcomes import FINAL, MEAN, Outcomes, Place
 

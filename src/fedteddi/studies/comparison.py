@@ -11,7 +11,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fedteddi.results.tables import RoundsTo, mean_interval, rounds_interval, saving, spread
+from fedteddi.results.measures import RoundsTo, mean_interval
+from fedteddi.results.tables import rounds_interval, saving, spread
 
 Verdict = Literal["holds", "does not hold", "inconclusive"]
 # Seed by seed, whatever the interval says.

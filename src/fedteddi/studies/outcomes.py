@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fedteddi.results.measures import RoundsTo
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
-from fedteddi.results.tables import RoundsTo, Targets, scheduled_a_round
+from fedteddi.results.tables import Targets, scheduled_a_round
 from fedteddi.studies.comparison import Comparison, compared
 
 LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))  # accuracies, where a claim names no target

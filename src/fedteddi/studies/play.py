@@ -1,13 +1,12 @@
 """Playing a study, whole or in parts, and gathering what has been played: by level, from runs or from summaries."""
 
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedteddi.errors import InputError, nearest_hint
-from fedteddi.experiment import compare, on_device, play, run_name, shared_options, variant
+from fedteddi.experiment import compare, play_in_turn, run_name, shared_options, variant
 from fedteddi.results.folder import differences, first_difference
 from fedteddi.results.runs import RunRecord, Study
 from fedteddi.schedulers.registry import named_rule
@@ -39,7 +38,7 @@ def reproduce(
     if plan.factors:
         known("deadline", map("{:g}".format, deadlines_s), map("{:g}".format, plan.deadlines_s))
         each = grid_settings(plan, factors, levels, skip, schedulers, seeds, changes)
-        return _play_in_turn(each, out, **how)
+        return play_in_turn(each, out=out, **how)
     if named := [*factors, *levels, *skip]:
         raise InputError(f"{named[0]}: {plan.name} has no factors, so --factor, --level and --skip name none")
     rules = list(schedulers) or [*plan.schedulers, *plan.bounds]
@@ -54,27 +53,6 @@ def reproduce(
         **how,
     )
     return {run.title: run for run in study.runs}
-
-
-def _play_in_turn(
-    each: dict[str, Settings],
-    out: Path,
-    resume: bool = False,
-    time_limit_s: float | None = None,
-    **how: Any,
-) -> dict[str, RunRecord]:
-    """Play runs that cannot share a device, such as those of another model, one group after the other."""
-    began = time.monotonic()
-    groups: dict[str, dict[str, Settings]] = {}
-    for name, settings in each.items():
-        groups.setdefault(repr(on_device(settings)), {})[name] = settings
-    found: dict[str, RunRecord] = {}
-    for group in groups.values():
-        left = None if time_limit_s is None else max(0.0, time_limit_s - (time.monotonic() - began))
-        found |= play(
-            group, name_unused=True, out=out, resume=resume or bool(found), time_limit_s=left, **how
-        )
-    return found
 
 
 def grid_settings(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from fedteddi.results.measures import COSTS, mean_interval
 from fedteddi.results.runs import ACCURACIES
-from fedteddi.results.tables import COSTS, mean_interval, percent
+from fedteddi.results.tables import percent
 from fedteddi.studies.benchmark.standings import Reached, Standings
 from fedteddi.studies.comparison import points
 

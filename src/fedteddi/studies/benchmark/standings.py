@@ -12,8 +12,9 @@ from itertools import accumulate
 import numpy as np
 from scipy import stats
 
+from fedteddi.results.measures import RoundsTo
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord, Study
-from fedteddi.results.tables import RoundsTo, Targets
+from fedteddi.results.tables import Targets
 from fedteddi.studies.benchmark.plan import Benchmark, Scenario
 from fedteddi.studies.comparison import Comparison, compared
 from fedteddi.studies.outcomes import MEAN, NEW, OLD, Outcomes, Place
