@@ -101,7 +101,7 @@ def _parts(needed_hz: np.ndarray, total_hz: float) -> list[int]:
 
 
 def _metres(where_m: np.ndarray) -> list[list[float]]:
-    return np.round(where_m, 1).tolist()
+    return [[round(float(x), 1), round(float(y), 1)] for x, y in where_m]
 
 
 def _model_bits(records: Sequence[RoundRecord], world: Environment) -> tuple[float | None, str]:
@@ -138,4 +138,4 @@ def _uploaded_bits(one: RoundRecord, world: Environment) -> np.ndarray:
     sending_s = np.array(one.finish_s) - np.array(one.compute_s)
     if one.download_s is not None:
         sending_s = sending_s - np.array(one.download_s)
-    return rate_bps(np.array(one.bandwidth_hz), power_w, gain, noise) * sending_s
+    return np.asarray(rate_bps(np.array(one.bandwidth_hz), power_w, gain, noise) * sending_s)

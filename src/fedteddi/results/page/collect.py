@@ -14,6 +14,8 @@ from fedteddi.results.page.schedule import bins_of, participation, seeds_worlds,
 from fedteddi.results.page.words import settings_in_words
 from fedteddi.results.runs import ACCURACIES, REFERENCES, RunRecord
 
+PROOFS = 12  # optima that are proven for a page, a second or two each
+
 
 def collect(found: Found, detail: Detail, retell: Retell | None = None) -> dict[str, Any]:
     """Return the data of the page, as JSON takes it."""
@@ -53,7 +55,9 @@ def _condition(
     for seed, world in worlds.items():
         if world is not None and world.note:
             notes.append(f"The cell{where}, seed {seed}: {world.note}.")
-    series = sum(len(group) * len(settings.rounds) for group in one.groups.values()) * max(1, runs // max(1, len(one.runs)))
+    series = sum(len(group) * len(settings.rounds) for group in one.groups.values()) * max(
+        1, runs // max(1, len(one.runs))
+    )
     classes = class_numbers(one)
     return {
         "label": one.label,
@@ -81,7 +85,7 @@ def _condition(
                 "by_class": class_curves(group, detail, len(settings.rounds) * classes * max(1, runs // 3)),
                 "runs": {
                     str(run.settings.seed): _run(run, one, detail, series, rounds, clients, bins)
-                    | {"decisions": told_decisions(run, decided, retell)}
+                    | {"decisions": told_decisions(run, decided, retell, PROOFS // runs)}
                     for run in group
                 },
             }
@@ -109,7 +113,9 @@ def _run(
     return found
 
 
-def _world(world: World | None, rounds: Sequence[tuple[int, int]], clients: Sequence[int]) -> dict[str, Any] | None:
+def _world(
+    world: World | None, rounds: Sequence[tuple[int, int]], clients: Sequence[int]
+) -> dict[str, Any] | None:
     return None if world is None else world_columns(world, rounds, clients)
 
 
@@ -145,7 +151,9 @@ def _say_thinned(
     """Note what a screen could not show, and so is not in the page."""
     total = sum(one.settings.rounds)
     if shown < clients:
-        thinned[f"Of {clients} clients {shown} have a place and a row, evenly by number; fairness counts all."] = None
+        thinned[
+            f"Of {clients} clients {shown} have a place and a row, evenly by number; fairness counts all."
+        ] = None
     if rounds < total:
         thinned[f"Of {total} rounds the cell shows {rounds}, evenly over every frame."] = None
     if bins < total:
@@ -154,4 +162,6 @@ def _say_thinned(
         thinned[f"Of {total} decisions of a run {decided} are told, evenly over every frame."] = None
     evaluations = max((sum(s.is_evaluated for s in run.stretches) for run in one.runs), default=0)
     if evaluations > 240:
-        thinned["Of long curves not every evaluation is drawn; the first and the last of a frame always are."] = None
+        thinned[
+            "Of long curves not every evaluation is drawn; the first and the last of a frame always are."
+        ] = None

@@ -8,8 +8,10 @@ from fedteddi.results.drawing import COLOURS
 BY_NIGHT = {
     "#000000": "#F5F5F5",
     "#B00020": "#FF7A8A",
-    "#0072B2": "#5FB3EC",
-    "#D55E00": "#FF8F4A",
+    "#0072B2": "#4C8DFF",
+    "#D55E00": "#FF7F3F",
+    "#E69F00": "#FFC94D",
+    "#56B4E9": "#8FDBFF",
     "#009E73": "#3CCFA4",
     "#8C7A00": "#DCCB3A",
     "#882255": "#D97BAE",

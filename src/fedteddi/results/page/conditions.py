@@ -73,13 +73,19 @@ def _grouped(own: Mapping[str, RunRecord], notes: list[str]) -> dict[str, tuple[
     """Return runs by scheduler, bounds last, each with its seeds in order; a run that is there twice counts once."""
     seen: dict[tuple[str, int], str] = {}
     groups: dict[str, list[RunRecord]] = {}
-    for name, run in sorted(own.items(), key=lambda item: (item[1].scheduler in REFERENCES, item[1].settings.seed)):
+    for name, run in sorted(own.items(), key=lambda item: _place(item[1])):
         first = seen.setdefault((run.scheduler, run.settings.seed), name)
         if first == name:
             groups.setdefault(run.scheduler, []).append(run)
         else:
             notes.append(f"{run.title} is there twice: {first} is shown, {name} is not.")
     return {scheduler: tuple(runs) for scheduler, runs in groups.items()}
+
+
+def _place(run: RunRecord) -> tuple[bool, bool, str, int]:
+    """Return where a run stands: the paper's rule and ours first, bounds last."""
+    name = run.scheduler
+    return name in REFERENCES, not name.startswith("fedteddi"), name, run.settings.seed
 
 
 def _absent(conditions: list[Condition]) -> list[str]:
@@ -94,7 +100,9 @@ def _absent(conditions: list[Condition]) -> list[str]:
         for name, runs in one.groups.items():
             seeds = [str(seed) for seed in one.seeds if seed not in {run.settings.seed for run in runs}]
             if seeds:
-                notes.append(f"No run of {name}{where} with seed {', '.join(seeds)}: its mean is over the others.")
+                notes.append(
+                    f"No run of {name}{where} with seed {', '.join(seeds)}: its mean is over the others."
+                )
     return notes
 
 

@@ -41,10 +41,10 @@ class Detail:
 
 
 def spaced(count: int, most: int) -> list[int]:
-    """Return at most so many indices below `count`, evenly spaced, the first and the last among them."""
+    """Return at most so many indices below `count`, evenly spaced, with the first and, of two or more, the last."""
     if count <= most:
         return list(range(count))
-    return sorted({round(float(x)) for x in np.linspace(0, count - 1, max(2, most))})
+    return sorted({round(float(x)) for x in np.linspace(0, count - 1, most)})
 
 
 def thinned_rounds(rounds: Sequence[int], most: int) -> list[tuple[int, int]]:

@@ -33,8 +33,12 @@ def find_runs(folder: Path) -> Found:
         except InputError as error:
             notes.append(f"Left out: {str(error).replace(str(path), name)}.")
     if not runs:
-        notes.insert(0, f"{folder} holds no run that can be read: 'fedteddi compare --out {folder}' makes some.")
-    return Found(folder, runs, tuple(notes + [note for name, run in runs.items() for note in _state(name, run)]))
+        notes.insert(
+            0, f"{folder} holds no run that can be read: 'fedteddi compare --out {folder}' makes some."
+        )
+    return Found(
+        folder, runs, tuple(notes + [note for name, run in runs.items() for note in _state(name, run)])
+    )
 
 
 def _candidates(folder: Path, depth: int) -> Iterator[Path]:

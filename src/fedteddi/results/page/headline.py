@@ -48,7 +48,10 @@ def headline(condition: Condition, frame: int, accuracy: Accuracy) -> dict[str, 
     if not groups:
         return {"title": "No finished run yet", "text": "Accuracy is drawn as far as the runs have come."}
     seeds = sorted({run.settings.seed for runs in groups.values() for run in runs})
-    final = {name: float(np.mean([run.evaluated(frame)[-1].accuracy(accuracy) for run in runs])) for name, runs in groups.items()}
+    final = {
+        name: float(np.mean([run.evaluated(frame)[-1].accuracy(accuracy) for run in runs]))
+        for name, runs in groups.items()
+    }
     best_first = sorted(final, key=lambda name: -final[name])
     target = _target(groups, frame, accuracy)
     over = f"{_counted(len(seeds), 'seed')}{'' if len(condition.frames) == 1 else f', frame {frame}'}"
@@ -58,16 +61,27 @@ def headline(condition: Condition, frame: int, accuracy: Accuracy) -> dict[str, 
     if len(seeds) == 1:
         text += " One seed says little about how the schedulers compare on others."
     if target is None:
-        return {"title": f"{best_first[0]} ends highest, at {final[best_first[0]]:.0%} {accuracy}; {over}", "text": text}
-    reached = [Reached(name, tuple(run.rounds_to(frame, target, accuracy) for run in runs)) for name, runs in groups.items()]
-    return {"title": f"{target:.0%} {accuracy} after {_ranked(reached)}; {over}", "text": text + _misses(reached, target)}
+        return {
+            "title": f"{best_first[0]} ends highest, at {final[best_first[0]]:.0%} {accuracy}; {over}",
+            "text": text,
+        }
+    reached = [
+        Reached(name, tuple(run.rounds_to(frame, target, accuracy) for run in runs))
+        for name, runs in groups.items()
+    ]
+    return {
+        "title": f"{target:.0%} {accuracy} after {_ranked(reached)}; {over}",
+        "text": text + _misses(reached, target),
+    }
 
 
 def _ranked(reached: Sequence[Reached]) -> str:
     """Return who reached a target with all seeds and how soon, the fastest first."""
     there = sorted((one for one in reached if one.by_all), key=lambda one: one.mean)
-    first, others = there[0], there[1:]
-    words = f"{_round(first.mean)} rounds ({first.scheduler})"
+    first = [one for one in there if one.mean == there[0].mean]
+    others = there[len(first) :]
+    more = f" and {len(first) - NAMED} more" if len(first) > NAMED else ""
+    words = f"{_round(first[0].mean)} rounds ({', '.join(one.scheduler for one in first[:NAMED])}{more})"
     named = others[: NAMED - 1]
     words += "".join(f"; {one.scheduler} {_round(one.mean)}" for one in named)
     if len(others) > len(named):
@@ -78,7 +92,9 @@ def _ranked(reached: Sequence[Reached]) -> str:
 def _misses(reached: Sequence[Reached], target: float) -> str:
     """Name the schedulers that did not reach a target with all their seeds."""
     words = [
-        f"{one.scheduler} with {len(one.known)} of {len(one.rounds)} seeds" if len(one.rounds) > 1 else one.scheduler
+        f"{one.scheduler} with {len(one.known)} of {len(one.rounds)} seeds"
+        if len(one.rounds) > 1
+        else one.scheduler
         for one in reached
         if not one.by_all
     ]
@@ -86,7 +102,7 @@ def _misses(reached: Sequence[Reached], target: float) -> str:
 
 
 def _target(groups: dict[str, list[RunRecord]], frame: int, accuracy: Accuracy) -> float | None:
-    """Return the highest round level that most schedulers reach with all seeds, or else any; none met by all at round 0."""
+    """Return the highest round level that most schedulers reach with all seeds, or else any; none met at round 0."""
     for most in (-(-len(groups) // 2) if len(groups) > 2 else len(groups), 1):
         for step in STEPS:
             for level in (round(step * n, 2) for n in range(int(1 / step) - 1, 0, -1)):
@@ -94,8 +110,8 @@ def _target(groups: dict[str, list[RunRecord]], frame: int, accuracy: Accuracy) 
                     Reached(name, tuple(run.rounds_to(frame, level, accuracy) for run in runs))
                     for name, runs in groups.items()
                 ]
-                if all(one.by_all and not any(one.rounds) for one in reached):
-                    break  # everyone met it at round 0, and so all lower levels
+                if any(one.by_all and not any(one.rounds) for one in reached):
+                    break  # met at round 0, as all lower levels are
                 if sum(one.by_all for one in reached) >= most:
                     return level
     return None

@@ -1,5 +1,6 @@
 """Who was scheduled when: rounds one by one, timelines of clients, participation and how fair it is."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,8 @@ LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"  # shares of a bin's rounds, fro
 def shown_rounds(run: RunRecord, rounds: Sequence[tuple[int, int]], clients: Sequence[int]) -> dict[str, Any]:
     """Return, for the rounds that are shown one by one, the scheduled among these clients and their bandwidth.
 
-    `who` holds positions among the clients, in order of admission, `hz` thousandths of the band (none of a bound that has
-    no band), `all` how many were scheduled, those without a place in the cell included; None: not played yet.
+    `who` holds positions among the clients, in order of admission, `hz` thousandths of the band (none of a bound that
+    has no band), `all` how many were scheduled, those without a place in the cell included; None: not played yet.
     """
     of_round = {(one.frame, one.round): one for one in run.records if one.round}
     position = {client: index for index, client in enumerate(clients)}
@@ -33,8 +34,12 @@ def shown_rounds(run: RunRecord, rounds: Sequence[tuple[int, int]], clients: Seq
             continue
         inside = [index for index, client in enumerate(one.clients) if client in position]
         who.append([position[one.clients[index]] for index in inside])
-        granted = len(one.bandwidth_hz) == len(one.clients) and max(one.bandwidth_hz, default=0) <= total_hz * 1.01
-        hz.append([round(one.bandwidth_hz[index] / total_hz * PER_MILLE) for index in inside] if granted else [])
+        granted = (
+            len(one.bandwidth_hz) == len(one.clients) and max(one.bandwidth_hz, default=0) <= total_hz * 1.01
+        )
+        hz.append(
+            [round(one.bandwidth_hz[index] / total_hz * PER_MILLE) for index in inside] if granted else []
+        )
         number.append(len(one.clients))
     return {"who": who, "hz": hz, "all": number}
 
@@ -58,7 +63,7 @@ def bins_of(rounds: Sequence[int], most: int) -> list[tuple[int, int]]:
     width = max(1, -(-total // most))
     for length in rounds:
         edges = [*range(0, length, width), length]
-        found += [(start + one, start + other) for one, other in zip(edges, edges[1:], strict=False) if other > one]
+        found += [(start + one, start + other) for one, other in itertools.pairwise(edges) if other > one]
         start += length
     return found
 

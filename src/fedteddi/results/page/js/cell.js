@@ -5,7 +5,8 @@ const limitedOrNot = () => groups().filter((one) => Object.values(one.runs).some
 
 function checkPair() {
   const names = limitedOrNot().map((one) => one.name);
-  state.pair = state.pair.map((name, at) => (names.includes(name) ? name : names[at] || null));
+  const usual = [names[0], names.includes("random") ? "random" : names[1]];
+  state.pair = state.pair.map((name, at) => (names.includes(name) ? name : usual[at] || null));
   if (state.pair[0] === state.pair[1]) state.pair[1] = names.find((name) => name !== state.pair[0]) || null;
 }
 function pairControls(prefix, ...sectionsToDraw) {
@@ -41,7 +42,7 @@ function clientWords(index, frame, granted, needed, isScheduled) {
 }
 function disc(name, frame, at) {
   const one = condition(), world = one.worlds[state.seed], run = runOf(name, state.seed);
-  const radius = one.radius_m, size = Math.max(0.022, Math.min(0.052, 0.3 / Math.sqrt(one.clients.length))) * radius;
+  const radius = one.radius_m, size = pieRadius();
   const picture = el("svg", { class: "disc", viewBox: `${-1.17 * radius} ${-1.17 * radius} ${2.34 * radius} ${2.34 * radius}`, role: "img", "aria-label": `cell with ${name}`, "data-scheduler": name });
   for (const part of [1, 0.5]) picture.append(el("circle", { r: radius * part, fill: part === 1 ? css("--disc") : "none", stroke: css("--line"), "stroke-width": radius / 170 }));
   picture.append(el("text", { x: 0, y: radius * 0.475, fill: css("--soft"), "font-size": radius / 19, "text-anchor": "middle" }, `${digits(radius / 2)} m`));
@@ -61,7 +62,7 @@ function disc(name, frame, at) {
       onclick: () => set({ detail: index }, "cell"), onmouseenter: () => showDetail(clientWords(index, frame, granted, needed[index], scheduled)),
     });
     if (scheduled) {
-      const ring = size * 1.3 + radius * 0.3 * Math.sqrt((granted === undefined ? 30 : granted) / 1000);
+      const ring = ringRadius(size, granted === undefined ? 0 : granted, radius);
       node.append(el("circle", { class: "ring", r: ring.toFixed(2), fill: faded(c, 0.15), stroke: c, "stroke-width": radius / 85 }));
     }
     node.append(el("g", { opacity: out && !scheduled ? 0.22 : 1 }, slice(held(frame, index), size), el("circle", { r: size, fill: "none", stroke: css("--ground"), "stroke-width": radius / 220 })));
@@ -76,9 +77,20 @@ function disc(name, frame, at) {
     words.append(`${run.shown.all[at]} of ${one.num_clients} scheduled`);
     if (hz.length) words.append(`, ${mega((used / 1000) * one.total_hz)} of ${mega(one.total_hz)}`);
     if (group(name).bound) words.append(", without band and deadline");
-    else if (world?.infeasible) words.append(`, ${world.infeasible[at]} could not`);
+    else if (world?.infeasible) words.append(world.infeasible[at] ? `; ${world.infeasible[at]} could not meet the deadline` : "; all could meet the deadline");
   }
   return el("div", {}, words, picture);
+}
+const ringRadius = (size, part, radius) => size * 1.3 + radius * 0.3 * Math.sqrt(part / 1000);
+const pieRadius = () => Math.max(0.022, Math.min(0.052, 0.3 / Math.sqrt(condition().clients.length))) * condition().radius_m;
+// Rings of 5 and 20 % of the band, as large as in the discs at their usual width.
+function ringScale() {
+  const radius = condition().radius_m, size = pieRadius(), scale = (narrow() ? 340 : 500) / (2.34 * radius);
+  return [50, 200].map((part) => {
+    const r = ringRadius(size, part, radius) * scale, edge = 2 * r + 4;
+    const ring = el("svg", { width: edge.toFixed(0), height: edge.toFixed(0), "aria-hidden": "true" }, el("circle", { cx: edge / 2, cy: edge / 2, r: r.toFixed(1), fill: "none", stroke: css("--soft"), "stroke-width": 2 }));
+    return el("span", { class: "scale" }, ring, `${part / 10} % of the band`);
+  });
 }
 function showDetail(text) {
   const where = document.getElementById("client-detail");
@@ -139,6 +151,6 @@ sections.push(["cell", function paintCell() {
     const run = runOf(state.pair[0], state.seed), place = run?.shown?.who[at]?.indexOf(state.detail) ?? -1;
     detail.textContent = clientWords(state.detail, frame, run?.shown?.hz[at]?.[place], world.needed?.[at]?.[state.detail], place >= 0);
   } else detail.textContent = "Point at a client, or tap it, to read what it holds and needs.";
-  const classes = [...Array(condition().classes).keys()];
-  swatches.replaceChildren(...(classes.length <= 12 ? classes.map(classSwatch) : [el("span", {}, "A hue for each class; point at a client to read its classes.")]));
+  const classes = classesHeld();
+  swatches.replaceChildren(...ringScale(), ...(condition().classes <= 12 ? classes.map(classSwatch) : [el("span", {}, "A hue for each class; point at a client to read its classes.")]));
 }]);

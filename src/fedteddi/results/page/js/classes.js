@@ -14,11 +14,12 @@ sections.push(["classes", function paintClasses() {
   const table = group(state.classOf).by_class, wanted = new Set(frames());
   const rows = table.frame.map((frame, at) => at).filter((at) => wanted.has(table.frame[at]));
   const x = rows.map((at) => table.round[at] + (state.frame === "all" ? startOf(table.frame[at]) : 0));
-  const many = condition().classes > 12;
-  const numbers = [...Array(condition().classes).keys()];
+  const many = condition().classes > 12, seen = classesHeld(condition().seeds[0]);
+  const numbers = seen.length ? seen : [...Array(condition().classes).keys()];
   const fresh = frames().flatMap((frame) => newClasses(frame, condition().seeds[0]).map((one) => `${one} (frame ${frame})`));
   say.textContent = `Per-class test accuracy of ${state.classOf}, ${table.seeds > 1 ? `mean over ${table.seeds} seeds` : "one seed"}.`
-    + (fresh.length && fresh.length <= 12 ? ` New classes: ${fresh.join(", ")}.` : "");
+    + (fresh.length && fresh.length <= 12 ? ` New classes: ${fresh.join(", ")}.` : "")
+    + (numbers.length < condition().classes ? ` ${plural(condition().classes - numbers.length, "class")} of the data set ${condition().classes - numbers.length === 1 ? "never occurs" : "never occur"}.`.replace("classs", "classes") : "");
   const label = (at) => `frame ${table.frame[at]}, round ${table.round[at]}`;
   const value = (at, c) => (table.accuracy[at][c] === null ? null : table.accuracy[at][c] / 100);
   const traces = many

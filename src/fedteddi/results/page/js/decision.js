@@ -1,11 +1,11 @@
 // One decision: who was admitted in which order, what each changed, why it ended, and how good the set is.
 function bar(value, largest) {
-  const width = largest > 0 ? Math.max(0, Math.min(1, value / largest)) * 4.4 : 0;
+  const width = largest > 0 ? Math.max(0, Math.min(1, value / largest)) * 5 : 0;
   return el("span", { class: "bar", style: `width:${width.toFixed(2)}rem` });
 }
-function change(value) {
+function change(value, wanted = -1) {
   if (value === null || value === undefined) return "–";
-  return el("span", { class: value > 0 ? "bad" : "good" }, `${value > 0 ? "+" : value < 0 ? "−" : ""}${digits(Math.abs(value))}`);
+  return el("span", { class: value === 0 ? null : value * wanted > 0 ? "good" : "bad" }, `${value > 0 ? "+" : value < 0 ? "−" : ""}${digits(Math.abs(value))}`);
 }
 function mixBar(frame, client) {
   const index = condition().clients.indexOf(client);
@@ -26,19 +26,19 @@ function admissionTable(one, called) {
     const rest = one.left ? one.left[at] : left / 1e6, changes = one.changes?.[at];
     const sum = changes && changes[0] !== null && weight !== null ? changes[0] + changes[1] - weight * changes[2] : null;
     return el("tr", { "data-client": client }, el("td", {}, String(at + 1)), el("td", {}, String(client)), el("td", { class: "text" }, mixBar(one.frame, client)),
-      el("td", {}, granted === undefined ? "–" : digits((granted / 1000) * total / 1e6)),
-      traced ? [...changes.map((value) => el("td", {}, change(value))), el("td", {}, change(sum))] : [],
-      el("td", {}, bar(rest, total / 1e6), ` ${one.hz.length ? digits(Math.max(0, rest)) : "–"}`));
+      el("td", {}, granted === undefined ? "–" : ((granted / 1000) * total / 1e6).toFixed(2)),
+      traced ? [...changes.map((value, term) => el("td", {}, change(value, term === 2 ? 1 : -1))), el("td", {}, change(sum))] : [],
+      el("td", { class: "left" }, el("span", {}, one.hz.length ? Math.max(0, rest).toFixed(2) : "–"), bar(rest, total / 1e6)));
   });
   return el("div", { class: "scroll" }, el("table", { id: "admissions" },
-    el("thead", {}, el("tr", {}, head.map((text, at) => el("th", { class: at === 2 ? "text" : null }, text)))), el("tbody", {}, rows)));
+    el("thead", {}, el("tr", {}, head.map((text, at) => el("th", { class: at === 2 || at === head.length - 1 ? "text" : null }, text)))), el("tbody", {}, rows)));
 }
 function decisionWords(one, called) {
   const found = [];
   if (one.terms) {
     const t = one.terms;
     found.push(`${called[0]} ${digits(t.total, 4)} = ${called[1]} ${digits(t.variance, 4)} + ${called[2]} ${digits(t.divergence, 4)} − λ·drift ${digits(t.drift_weight * t.drift, 4)} (λ = ${digits(t.drift_weight)}; lower is better).`);
-  } else found.push("This rule does not measure what an objective is made of, so no terms are on record.");
+  } else found.push(one.why ? `No terms of an objective are on record: ${one.why}.` : "This rule does not measure what an objective is made of, so no terms are on record.");
   if (one.stopped) found.push(`Stopped because: ${one.stopped}.`);
   if (one.gap) {
     const gap = one.gap.total - one.gap.best, near = Math.abs(gap) <= 1e-4 * Math.max(1, Math.abs(one.gap.best));
@@ -46,7 +46,7 @@ function decisionWords(one, called) {
     found.push(near ? `The set is as good as ${what}, ${digits(one.gap.best, 4)}.` : gap < 0 ? `The set is better than ${what} by ${digits(-gap)}.` : `Gap to ${what}, ${digits(one.gap.best, 4)}: ${digits(gap)}.`);
   }
   if (one.source === "computed again") found.push("The trace was not recorded; it is computed again from seed and record, and gives the recorded set.");
-  if (!one.changes && one.why) found.push(`The changes of each term are not known: ${one.why}.`);
+  if (one.terms && !one.changes && one.why) found.push(`The changes of each term are not known: ${one.why}.`);
   if (one.more) found.push(`The first ${one.clients.length} of ${one.clients.length + one.more} are listed.`);
   if (one.failures) found.push(`Dropped: ${Object.entries(one.failures).slice(0, 5).map(([client, why]) => `client ${client} (${why})`).join("; ")}.`);
   return found.join(" ");

@@ -22,14 +22,13 @@ function timelineChart(where, name) {
   const label = (at) => (bins[at][1] - bins[at][0] > 1 ? `rounds ${bins[at][0] + 1 - offset(at)}–${bins[at][1] - offset(at)}` : `round ${bins[at][1] - offset(at)}`);
   const x = kept.map((at) => (bins[at][0] + bins[at][1] + 1) / 2 - offset(at));
   const marks = state.frame === "all" ? boundaries((frame) => startOf(frame) + 0.5) : {};
-  for (const note of marks.annotations || []) Object.assign(note, { yanchor: "bottom", y: 1, xshift: 0 });
   chart(where, [{
     type: "heatmap", x, y: order.map((_, at) => at), z: order.map((index) => levels[index]), zmin: 0, zmax: 1, xgap: kept.length < 90 ? 1 : 0, ygap: order.length < 60 ? 1 : 0,
     colorscale: [[0, css("--empty")], [1, colour(name)]], showscale: false, name,
     text: order.map((index) => kept.map((at) => `client ${one.clients[index]}, frame ${frameOf(bins[at][0])}<br>${label(at)}: ${bins[at][1] - bins[at][0] > 1 ? `scheduled in ${percent(levels[index][kept.indexOf(at)], 0)}` : levels[index][kept.indexOf(at)] ? "scheduled" : "not scheduled"}`)),
     hovertemplate: "%{text}<extra></extra>",
   }], {
-    ...marks, margin: { l: 8, r: 12, t: 22, b: 8 },
+    ...marks,
     xaxis: { title: titled(state.frame === "all" ? "rounds since the run began" : `rounds of frame ${state.frame}`), showgrid: false, zeroline: false, tickformat: "d" },
     yaxis: { title: titled("client"), showgrid: false, zeroline: false, autorange: "reversed", tickvals: order.map((_, at) => at).filter((at) => at % Math.ceil(order.length / 12) === 0), ticktext: order.filter((_, at) => at % Math.ceil(order.length / 12) === 0).map((index) => one.clients[index]) },
   }, Math.max(190, Math.min(620, 70 + order.length * (narrow() ? 8 : 9.5))));
@@ -41,7 +40,8 @@ sections.push(["timeline", function paintTimeline() {
   if (!names.length || !condition().bins.length) return where.replaceChildren(absent("No run here schedules clients."));
   if (!where.querySelector(".plot")) where.replaceChildren(el("p", { class: "say" }), el("div", { class: "row" }), ...[0, 1].map((at) => el("div", {}, el("h3", {}), el("div", { class: "plot", id: `plot-timeline-${at}` }))));
   const [say, row, ...panels] = where.children;
-  say.textContent = `A row for each client, a column for each round: filled when it was scheduled, seed ${state.seed}. Both rules see the same data and channels.`;
+  say.textContent = `A row for each client, a column for each round: filled when it was scheduled, seed ${state.seed}. Both rules see the same data and channels.`
+    + (condition().bins.some(([from, to]) => to - from > 1) ? " Columns stand for several rounds: the stronger the colour, the more often." : "");
   row.replaceChildren(...pairControls("timeline"), choice("Rows by", Object.entries(ORDERS), state.order, (order) => set({ order }, "timeline"), "rows-by"));
   panels.forEach((panel, at) => {
     const name = names[at], run = name && runOf(name, state.seed);
@@ -62,13 +62,14 @@ function fairRows() {
 }
 sections.push(["fairness", function paintFairness() {
   const where = body("fairness"), rows = fairRows();
-  if (!where.querySelector(".plot")) where.replaceChildren(el("p", { class: "say" }), el("div", { class: "plot", id: "plot-fairness" }), el("div", { class: "scroll" }));
-  const [say, plot, scroll] = where.children, count = condition().num_clients;
+  if (!where.querySelector(".plot")) where.replaceChildren(el("p", { class: "say" }), el("div", {}), el("div", { class: "plot", id: "plot-fairness" }), el("div", { class: "scroll" }));
+  const [say, legend, plot, scroll] = where.children, count = condition().num_clients;
   say.textContent = `In which share of a frame's rounds clients were scheduled, those most often scheduled first; mean over seeds${frames().length > 1 ? " and frames" : ""}. A flat line is fair; that is not what every rule is for.`;
+  legend.replaceChildren(chips(() => draw("accuracy", "fairness")));
   const traces = rows.map(({ item, parts }) => {
     const length = Math.min(...parts.map((part) => part.shares.length));
     const y = [...Array(length).keys()].map((at) => parts.reduce((sum, part) => sum + part.shares[at], 0) / parts.length);
-    return { type: "scatter", mode: "lines", line: { shape: "hv", color: colour(item.name), width: 2.2, dash: item.bound ? "dash" : "solid" }, name: item.name, x: y.map((_, at) => (length > 1 ? 1 + (at * (count - 1)) / (length - 1) : 1)), y, hovertemplate: `<b>${item.name.replace(/</g, "&lt;")}</b><br>rank %{x:.0f}: %{y:.0%} of the rounds<extra></extra>` };
+    return { type: "scatter", mode: "lines", line: { shape: "hv", color: colour(item.name), width: 2.2, dash: item.bound ? "dash" : "solid" }, name: item.name, customdata: [...y, 0].map((_, at) => Math.min(count, Math.round(length > 1 ? 1 + (at * (count - 1)) / (length - 1) : 1))), x: [...y.map((_, at) => (length > 1 ? 0.5 + (at * (count - 1)) / (length - 1) : 0.5)), count + 0.5], y: [...y, y[y.length - 1]], hovertemplate: `<b>${item.name.replace(/</g, "&lt;")}</b><br>rank %{customdata}: %{y:.0%} of the rounds<extra></extra>` };
   });
   chart(plot, traces, { xaxis: { title: titled("clients, ranked by participation") }, yaxis: { title: titled("share of rounds"), tickformat: ".0%", range: [0, 1.03] } }, narrow() ? 240 : 300);
   const head = ["scheduler", "clients a round", "with new classes", "never scheduled", "rounds without anyone", "Jain's index"];

@@ -38,10 +38,11 @@ const percent = (share, places = 1) => `${(100 * share).toFixed(places)} %`;
 const plural = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}`;
 
 // Okabe and Ito's colours and two more: to be told apart by colour-blind readers, as far as ten colours can be.
+const CLASSES_BY_NIGHT = ["#4FA3DF", "#E69F00", "#2DBE95", "#E39CC6", "#9AD5F3", "#F07A32", "#F0E442", "#B8568A", "#7FD1C4", "#B9AE5A"];
 const CLASSES = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#882255", "#44AA99", "#9A8F3C"];
 function classColour(number) {
   const all = condition().classes;
-  return all <= CLASSES.length ? CLASSES[number] : `hsl(${Math.round((360 * number * 0.381966) % 360)} 62% ${dark() ? 62 : 46}%)`;
+  return all <= CLASSES.length ? (dark() ? CLASSES_BY_NIGHT : CLASSES)[number] : `hsl(${Math.round((360 * number * 0.381966) % 360)} 62% ${dark() ? 62 : 46}%)`;
 }
 
 // A frame's samples of a client by class: [[class, samples], …].
@@ -54,7 +55,12 @@ function newClasses(frame, seed = state.seed) {
   const table = report.pool[condition().data[seed]];
   const seen = (last) => new Set((table || []).slice(0, last + 1).flatMap((clients) => clients.flatMap((flat) => flat.filter((_, at) => at % 2 === 0))));
   const before = frame ? seen(frame - 1) : new Set();
-  return frame ? [...seen(frame)].filter((one) => !before.has(one)) : [];
+  return frame ? [...seen(frame)].filter((one) => !before.has(one)).sort((a, b) => a - b) : [];
+}
+// The classes that any client of this seed ever holds.
+function classesHeld(seed = state.seed) {
+  const table = report.pool[condition().data[seed]] || [];
+  return [...new Set(table.flatMap((clients) => clients.flatMap((flat) => flat.filter((_, at) => at % 2 === 0))))].sort((a, b) => a - b);
 }
 
 function field(label, control) {
@@ -87,7 +93,7 @@ function draw(...only) {
 function chart(where, traces, layout, height) {
   const axis = { gridcolor: css("--line"), zerolinecolor: css("--line"), linecolor: css("--line"), automargin: true, fixedrange: narrow() };
   const base = {
-    height: height || (narrow() ? 300 : 400), margin: { l: 8, r: 12, t: 14, b: 8 }, showlegend: false,
+    height: height || (narrow() ? 300 : 400), margin: { l: 8, r: 12, t: 22, b: 8 }, showlegend: false,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
     font: { family: css("--font"), size: narrow() ? 12 : 13, color: css("--soft") },
     hoverlabel: { bgcolor: css("--raised"), bordercolor: css("--line"), font: { family: css("--font"), color: css("--ink"), size: 13 }, align: "left" },
@@ -102,8 +108,8 @@ function boundaries(place) {
   const found = { shapes: [], annotations: [] };
   for (const frame of condition().frames.slice(1)) {
     const x = place(frame);
-    found.shapes.push({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, layer: "below", line: { color: css("--soft"), width: 1, dash: "dot" } });
-    found.annotations.push({ x, yref: "paper", y: 1, xanchor: "left", yanchor: "top", xshift: 4, showarrow: false, text: `frame ${frame}`, font: { size: 11, color: css("--soft") } });
+    found.shapes.push({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, layer: "above", line: { color: css("--soft"), width: 1, dash: "dot" } });
+    found.annotations.push({ x, yref: "paper", y: 1, xanchor: "left", yanchor: "bottom", showarrow: false, text: `frame ${frame}`, font: { size: 11, color: css("--soft") } });
   }
   return found;
 }
