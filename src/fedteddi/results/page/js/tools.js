@@ -74,7 +74,7 @@ function choice(label, options, chosen, change, id) {
 function segments(label, options, chosen, change, id) {
   const made = el("div", { class: "seg", role: "group", "aria-label": label, id },
     options.map(([value, text]) => el("button", {
-      type: "button", "data-value": value, "aria-pressed": String(value === chosen), onclick: () => change(value),
+      type: "button", "data-value": String(value), "aria-pressed": String(value === chosen), onclick: () => change(value),
     }, text)));
   return el("div", { class: "field" }, el("span", {}, label), made);
 }
