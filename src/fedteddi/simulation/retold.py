@@ -36,7 +36,7 @@ from fedteddi.simulation.seed_world import SeedWorld
 
 AGREES = 1e-6  # relative: the objective that is told again, and the recorded one
 MOST_CLIENTS = 200  # a larger round takes too long to be searched for each decision of a page
-PROOF_S = 10.0  # the most that one proof may take
+PROOF_S = 4.0  # the most that one proof may take
 T = TypeVar("T")
 UPDATES = frozenset({"loss", "update_norm", "update_sketch"})  # numbers that only training tells
 
@@ -151,7 +151,7 @@ def _check_tellable(run: RunRecord, record: RoundRecord, rule: AnyScheduler) -> 
     if record.failures:
         raise CannotTellError("some clients' answers were missing or rejected in this round")
     if not record.clients or record.objective is None:
-        raise CannotTellError("no objective is on record")
+        raise CannotTellError("this round has none on record")
 
 
 def _class_norm(run: RunRecord, earlier: list[RoundRecord], rule: AnyScheduler, classes: int) -> np.ndarray:

@@ -36,9 +36,7 @@ def test_an_empty_run_folder_beside_a_good_one(tmp_path: Path) -> None:
     (tmp_path / "fedteddi-s0").mkdir()
     data = page(tmp_path)
     assert data["runs"] == 1
-    assert any(
-        note.startswith("Left out: fedteddi-s0 is not a complete run folder") for note in data["notes"]
-    )
+    assert data["notes"] == ["Left out: fedteddi-s0 is empty."]
 
 
 @pytest.mark.parametrize("file", ["rounds.jsonl", "scenario.json", "settings.toml"])
@@ -47,7 +45,7 @@ def test_a_run_folder_without_one_of_its_files(tmp_path: Path, file: str) -> Non
     (one(tmp_path, "fedteddi") / file).unlink()
     data = page(tmp_path)
     assert data["runs"] == 1
-    assert any(note.startswith("Left out: fedteddi-s0") for note in data["notes"])
+    assert data["notes"] == [f"Left out: fedteddi-s0 has no {file}."]
 
 
 def test_a_run_that_stopped_half_way_is_drawn_as_far_as_it_came(tmp_path: Path) -> None:
@@ -64,8 +62,19 @@ def test_a_run_that_stopped_half_way_is_drawn_as_far_as_it_came(tmp_path: Path) 
     assert group["name"] == "fedteddi"
     assert not group["runs"]["0"]["finished"]
     assert group["runs"]["0"]["shown"]["who"].count(None) == 4
+    assert {row[6:] for row in group["runs"]["0"]["timeline"]} == {"----"}
+    assert not any("-" in row[:6] for row in group["runs"]["0"]["timeline"])
+    assert "Not finished yet: fedteddi." in data["conditions"][0]["headlines"]["1"]["balanced"]["text"]
     assert group["runs"]["0"]["curve"]["round"][-1] == 5
     assert "fedteddi" not in data["conditions"][0]["headlines"]["1"]["balanced"]["title"]
+
+
+def test_a_run_with_a_broken_line_is_left_out(tmp_path: Path) -> None:
+    one(tmp_path, "random")
+    file = one(tmp_path, "fedteddi") / "rounds.jsonl"
+    file.write_text("not a record\n" + file.read_text())
+    (note,) = page(tmp_path)["notes"]
+    assert note.startswith("Left out: fedteddi-s0 is not a complete run folder")
 
 
 def test_a_run_without_any_round(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedteddi.errors import InputError
 from fedteddi.protocol.record import RoundRecord
+from fedteddi.results.page.detail import spaced
 from fedteddi.results.runs import REFERENCES, RunRecord
 from fedteddi.settings import Settings
 from fedteddi.wireless.cell import positions_of
@@ -110,7 +111,7 @@ def _model_bits(records: Sequence[RoundRecord], world: Environment) -> tuple[flo
     told = [one for one in told if len(one.finish_s) == len(one.compute_s) == len(one.clients)]
     if not told:
         return None, "no upload with its times is on record, so what clients needed of the band is not known"
-    told = [told[index] for index in _some(len(told))]
+    told = [told[index] for index in spaced(len(told), TRIED)]
     found = np.concatenate([_uploaded_bits(one, world) for one in told])
     size = float(np.median(found))
     timely = all(
@@ -123,10 +124,6 @@ def _model_bits(records: Sequence[RoundRecord], world: Environment) -> tuple[flo
             " version), so what clients needed of the band is not shown"
         )
     return round(size), ""
-
-
-def _some(count: int) -> list[int]:
-    return sorted({int(index) for index in np.linspace(0, count - 1, min(count, TRIED))})
 
 
 def _uploaded_bits(one: RoundRecord, world: Environment) -> np.ndarray:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from fedteddi.results.page.conditions import Condition
 from fedteddi.results.page.detail import Detail, spaced
 from fedteddi.results.runs import REFERENCES, RunRecord
 from fedteddi.results.stretches import Stretch
@@ -58,11 +57,6 @@ def class_curves(runs: Sequence[RunRecord], detail: Detail, series: int) -> dict
         "accuracy": [[percent(value) for value in row] for row in mean],
         "seeds": len(together),
     }
-
-
-def class_numbers(condition: Condition) -> int:
-    """Return how many classes there are."""
-    return int(condition.runs[0].counts.shape[2])
 
 
 def share(value: float | None) -> int | None:

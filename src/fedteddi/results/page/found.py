@@ -8,6 +8,7 @@ from fedteddi.errors import InputError
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
 
+FILES = ("settings.toml", "scenario.json", "rounds.jsonl")  # without which there is nothing to show
 DEEPEST = 3  # folders between the one that is named and a run, as in OUT/LEVEL/RUN
 
 
@@ -27,7 +28,12 @@ def find_runs(folder: Path) -> Found:
     runs: dict[str, RunRecord] = {}
     notes: list[str] = []
     for path in _candidates(folder, DEEPEST):
-        name = "." if path == folder else path.relative_to(folder).as_posix()
+        name = folder.name if path == folder else path.relative_to(folder).as_posix()
+        absent = [file for file in FILES if not (path / file).is_file()]
+        if absent:
+            what = "is empty" if not any(path.iterdir()) else f"has no {' and no '.join(absent)}"
+            notes.append(f"Left out: {name} {what}.")
+            continue
         try:
             runs[name] = read_run(path)
         except InputError as error:

@@ -57,7 +57,10 @@ def headline(condition: Condition, frame: int, accuracy: Accuracy) -> dict[str, 
     over = f"{_counted(len(seeds), 'seed')}{'' if len(condition.frames) == 1 else f', frame {frame}'}"
     ends = ", ".join(f"{name} {final[name]:.1%}" for name in best_first[:NAMED])
     rest = f" (and {len(best_first) - NAMED} more below)" if len(best_first) > NAMED else ""
+    waiting = [name for name in condition.groups if name not in REFERENCES and name not in groups]
     text = f"Accuracy ({accuracy}) after the last round: {ends}{rest}."
+    if waiting:
+        text += f" Not finished yet: {', '.join(waiting)}."
     if len(seeds) == 1:
         text += " One seed says little about how the schedulers compare on others."
     if target is None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from fedteddi.results.page.cell import PER_MILLE
-from fedteddi.results.page.conditions import Condition
+from fedteddi.results.page.detail import spaced
 from fedteddi.results.runs import RunRecord
 
+RANKS = 60  # clients of the curve of participation
 LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"  # shares of a bin's rounds, from none to all
 
 
@@ -45,15 +46,19 @@ def shown_rounds(run: RunRecord, rounds: Sequence[tuple[int, int]], clients: Seq
 
 
 def timeline(run: RunRecord, clients: Sequence[int], bins: Sequence[tuple[int, int]]) -> list[str]:
-    """Return a row per client: for every bin of rounds how often it was scheduled in it, from 0 to z."""
-    happened = _scheduled(run)  # [rounds, N]
+    """Return a row per client: for every bin of rounds how often it was scheduled in it, 0 to z; - not played yet."""
+    happened, played = _scheduled(run)  # [rounds, N], [rounds]
     shares = np.zeros((len(bins), len(clients)))
     for index, (start, stop) in enumerate(bins):
-        part = happened[start:stop]
+        part = happened[start:stop][played[start:stop]]
         if len(part):
             shares[index] = part[:, clients].mean(axis=0)
     levels = np.ceil(shares * (len(LEVELS) - 1)).astype(int)  # a client that was scheduled at all is never 0
-    return ["".join(LEVELS[level] for level in row) for row in levels.T]
+    known = [bool(played[start:stop].any()) for start, stop in bins]
+    return [
+        "".join(LEVELS[level] if there else "-" for level, there in zip(row, known, strict=True))
+        for row in levels.T
+    ]
 
 
 def bins_of(rounds: Sequence[int], most: int) -> list[tuple[int, int]]:
@@ -91,7 +96,7 @@ def participation(run: RunRecord, frames: Sequence[int]) -> list[dict[str, Any] 
                 "never": int(np.count_nonzero(times == 0)),
                 "jain": round(jain(times), 4),
                 "empty": sum(not one.clients for one in played),
-                "shares": [round(float(share), 3) for share in ranked[_some(len(ranked))]],
+                "shares": [round(float(share), 3) for share in ranked[spaced(len(ranked), RANKS)]],
             }
         )
     return found
@@ -103,24 +108,14 @@ def jain(times: np.ndarray) -> float:
     return float(times.sum()) ** 2 / (len(times) * squares) if squares else 1.0
 
 
-def seeds_worlds(condition: Condition) -> dict[int, list[RunRecord]]:
-    """Return the runs of a condition by seed."""
-    found: dict[int, list[RunRecord]] = {seed: [] for seed in condition.seeds}
-    for run in condition.runs:
-        found[run.settings.seed].append(run)
-    return found
-
-
-def _scheduled(run: RunRecord) -> np.ndarray:
-    """Return who was scheduled in every round of the run, [rounds, N]; rounds not played are all False."""
+def _scheduled(run: RunRecord) -> tuple[np.ndarray, np.ndarray]:
+    """Return who was scheduled in every round of the run, [rounds, N], and which rounds were played, [rounds]."""
     lengths = run.settings.rounds
     starts = np.concatenate([[0], np.cumsum(lengths)])
     happened = np.zeros((sum(lengths), run.counts.shape[1]), dtype=bool)
+    played = np.zeros(sum(lengths), dtype=bool)
     for one in run.records:
         if one.round:
-            happened[starts[one.frame] + one.round - 1, list(one.clients)] = True
-    return happened
-
-
-def _some(count: int) -> list[int]:
-    return sorted({round(float(index)) for index in np.linspace(0, count - 1, min(count, 60))})
+            at = starts[one.frame] + one.round - 1
+            happened[at, list(one.clients)], played[at] = True, True
+    return happened, played

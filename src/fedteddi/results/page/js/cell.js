@@ -63,7 +63,7 @@ function disc(name, frame, at) {
     });
     if (scheduled) {
       const ring = ringRadius(size, granted === undefined ? 0 : granted, radius);
-      node.append(el("circle", { class: "ring", r: ring.toFixed(2), fill: faded(c, 0.15), stroke: c, "stroke-width": radius / 85 }));
+      node.append(el("circle", { class: "ring", r: ring.toFixed(2), fill: faded(c, 0.09), stroke: c, "stroke-width": radius / 85 }));
     }
     node.append(el("g", { opacity: out && !scheduled ? 0.22 : 1 }, slice(held(frame, index), size), el("circle", { r: size, fill: "none", stroke: css("--ground"), "stroke-width": radius / 220 })));
     node.append(el("title", {}, clientWords(index, frame, granted, needed[index], scheduled)));
@@ -82,7 +82,7 @@ function disc(name, frame, at) {
   return el("div", {}, words, picture);
 }
 const ringRadius = (size, part, radius) => size * 1.3 + radius * 0.3 * Math.sqrt(part / 1000);
-const pieRadius = () => Math.max(0.022, Math.min(0.052, 0.3 / Math.sqrt(condition().clients.length))) * condition().radius_m;
+const pieRadius = () => Math.max(0.022, Math.min(0.066, 0.3 / Math.sqrt(condition().clients.length))) * condition().radius_m;
 // Rings of 5 and 20 % of the band, as large as in the discs at their usual width.
 function ringScale() {
   const radius = condition().radius_m, size = pieRadius(), scale = (narrow() ? 340 : 500) / (2.34 * radius);

@@ -15,13 +15,13 @@ sections.push(["classes", function paintClasses() {
   const rows = table.frame.map((frame, at) => at).filter((at) => wanted.has(table.frame[at]));
   const x = rows.map((at) => table.round[at] + (state.frame === "all" ? startOf(table.frame[at]) : 0));
   const many = condition().classes > 12, seen = classesHeld(condition().seeds[0]);
-  const numbers = seen.length ? seen : [...Array(condition().classes).keys()];
+  const numbers = seen.length && !many ? seen : [...Array(condition().classes).keys()];
   const fresh = frames().flatMap((frame) => newClasses(frame, condition().seeds[0]).map((one) => `${one} (frame ${frame})`));
   say.textContent = `Per-class test accuracy of ${state.classOf}, ${table.seeds > 1 ? `mean over ${table.seeds} seeds` : "one seed"}.`
     + (fresh.length && fresh.length <= 12 ? ` New classes: ${fresh.join(", ")}.` : "")
-    + (numbers.length < condition().classes ? ` ${plural(condition().classes - numbers.length, "class")} of the data set ${condition().classes - numbers.length === 1 ? "never occurs" : "never occur"}.`.replace("classs", "classes") : "");
+    + (seen.length && seen.length < condition().classes ? ` Classes of the data set that no client ever holds: ${condition().classes - seen.length}.` : "");
   const label = (at) => `frame ${table.frame[at]}, round ${table.round[at]}`;
-  const value = (at, c) => (table.accuracy[at][c] === null ? null : table.accuracy[at][c] / 100);
+  const value = (at, c) => (table.accuracy[at][c] === null || (seen.length && !seen.includes(c)) ? null : table.accuracy[at][c] / 100);
   const traces = many
     ? [{ type: "heatmap", x, y: numbers, z: numbers.map((c) => rows.map((at) => value(at, c))), zmin: 0, zmax: 1, colorscale: [[0, css("--empty")], [1, css("--heat")]], colorbar: { tickformat: ".0%", thickness: 10, outlinewidth: 0 }, text: numbers.map(() => rows.map(label)), hovertemplate: "class %{y}<br>%{text}<br>%{z:.0%}<extra></extra>" }]
     : numbers.map((c) => ({ type: "scatter", mode: "lines+markers", name: `class ${c}`, x, y: rows.map((at) => value(at, c)), line: { color: classColour(c), width: 2 }, marker: { size: 5, symbol: SYMBOLS[c % SYMBOLS.length], color: classColour(c), maxdisplayed: 30 }, text: rows.map(label), hovertemplate: `<b>class ${c}</b><br>%{text}<br>%{y:.0%}<extra></extra>` }));

@@ -9,11 +9,20 @@ function change(value, wanted = -1) {
 }
 function mixBar(frame, client) {
   const index = condition().clients.indexOf(client);
-  const mix = index < 0 ? [] : held(frame, index), total = mix.reduce((sum, [, count]) => sum + count, 0);
-  const old = new Set(frame && index >= 0 ? held(frame - 1, index).map(([number]) => number) : mix.map(([number]) => number));
+  if (index < 0) return ["–"]; // one of many clients that have no row here
+  const mix = held(frame, index), total = mix.reduce((sum, [, count]) => sum + count, 0);
+  const old = new Set(frame ? held(frame - 1, index).map(([number]) => number) : mix.map(([number]) => number));
   const words = mix.slice(0, 5).map(([number]) => (old.has(number) ? `${number}` : `+${number}`)).join(" ") + (mix.length > 5 ? " …" : "");
   return [el("span", { class: "mix", title: mix.map(([number, count]) => `class ${number}: ${count}`).join(", ") },
-    mix.map(([number, count]) => el("i", { style: `width:${(100 * count) / total}%;background:${classColour(number)}` }))), words];
+    mix.map(([number, count]) => el("i", { style: `width:${(100 * count) / total}%;background:${classColour(number)}` }))), el("span", { class: "mix-words" }, words)];
+}
+// The decision that tells most: with a proven optimum, or else with the changes of each term, after new data came.
+function tellingDecision(rounds) {
+  for (const wanted of [(one) => one.gap?.proven && one.frame, (one) => one.gap?.proven, (one) => one.changes && one.gap && one.frame, (one) => one.changes]) {
+    const at = rounds.findIndex(wanted);
+    if (at >= 0) return at;
+  }
+  return 0;
 }
 function admissionTable(one, called) {
   const traced = Boolean(one.changes), weight = one.terms?.drift_weight ?? null;
@@ -38,7 +47,7 @@ function decisionWords(one, called) {
   if (one.terms) {
     const t = one.terms;
     found.push(`${called[0]} ${digits(t.total, 4)} = ${called[1]} ${digits(t.variance, 4)} + ${called[2]} ${digits(t.divergence, 4)} − λ·drift ${digits(t.drift_weight * t.drift, 4)} (λ = ${digits(t.drift_weight)}; lower is better).`);
-  } else found.push(one.why ? `No terms of an objective are on record: ${one.why}.` : "This rule does not measure what an objective is made of, so no terms are on record.");
+  } else found.push(one.why ? `The terms of an objective cannot be told: ${one.why}.` : "This rule does not measure what an objective is made of, so no terms are on record.");
   if (one.stopped) found.push(`Stopped because: ${one.stopped}.`);
   if (one.gap) {
     const gap = one.gap.total - one.gap.best, near = Math.abs(gap) <= 1e-4 * Math.max(1, Math.abs(one.gap.best));
@@ -59,7 +68,7 @@ sections.push(["decision", function paintDecision() {
   const seeds = seedsOf(state.decider), seed = seeds.includes(String(state.seed)) ? state.seed : seeds[0];
   const run = runOf(state.decider, seed), called = run.decisions.called;
   const rounds = run.decisions.rounds.filter((one) => state.frame === "all" || one.frame === state.frame);
-  state.told = Math.max(0, Math.min(state.told, rounds.length - 1));
+  state.told = state.told === null ? tellingDecision(rounds) : Math.max(0, Math.min(state.told, rounds.length - 1));
   const pick = (told) => set({ told }, "decision");
   const controls = el("div", { class: "row" },
     choice("Scheduler", usable.map((one) => [one.name, one.name]), state.decider, (decider) => set({ decider }, "decision"), "decider"),

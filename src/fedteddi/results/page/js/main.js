@@ -4,7 +4,7 @@ const TITLES = { accuracy: "Accuracy", classes: "Class by class", cell: "The cel
 function paintControls() {
   const where = document.getElementById("controls"), held_ = document.activeElement;
   const kept = held_ && where.contains(held_) ? (held_.id || `${held_.parentElement.id}|${held_.dataset.value}`) : null;
-  const again = (changes) => { set({ round: 0, told: 0, detail: null, ...changes }); paintControls(); };
+  const again = (changes) => { set({ round: 0, told: null, detail: null, ...changes }); paintControls(); };
   const parts = [];
   if (report.conditions.length > 1) parts.push(choice("Setting", report.conditions.map((one, at) => [at, one.label]), state.condition, (at) => { state.condition = Number(at); arrive(); again({}); }, "condition"));
   if (condition().frames.length > 1) parts.push(segments("Frame", [["all", "all frames"], ...condition().frames.map((frame) => [frame, String(frame)])], state.frame, (frame) => again({ frame }), "frame"));

@@ -17,7 +17,7 @@ function timelineChart(where, name) {
   const one = condition(), run = runOf(name, state.seed), bins = one.bins;
   const lengths = one.lengths, frameOf = (start) => { let sum = 0, at = 0; while (sum + lengths[at] <= start) sum += lengths[at++]; return at; };
   const kept = bins.map((_, at) => at).filter((at) => state.frame === "all" || frameOf(bins[at][0]) === state.frame);
-  const levels = run.timeline.map((row) => kept.map((at) => LEVELS.indexOf(row[at]) / 35));
+  const levels = run.timeline.map((row) => kept.map((at) => (row[at] === "-" ? null : LEVELS.indexOf(row[at]) / 35)));
   const order = clientOrder(levels), offset = (at) => (state.frame === "all" ? 0 : startOf(frameOf(bins[at][0])));
   const label = (at) => (bins[at][1] - bins[at][0] > 1 ? `rounds ${bins[at][0] + 1 - offset(at)}–${bins[at][1] - offset(at)}` : `round ${bins[at][1] - offset(at)}`);
   const x = kept.map((at) => (bins[at][0] + bins[at][1] + 1) / 2 - offset(at));
@@ -25,7 +25,7 @@ function timelineChart(where, name) {
   chart(where, [{
     type: "heatmap", x, y: order.map((_, at) => at), z: order.map((index) => levels[index]), zmin: 0, zmax: 1, xgap: kept.length < 90 ? 1 : 0, ygap: order.length < 60 ? 1 : 0,
     colorscale: [[0, css("--empty")], [1, colour(name)]], showscale: false, name,
-    text: order.map((index) => kept.map((at) => `client ${one.clients[index]}, frame ${frameOf(bins[at][0])}<br>${label(at)}: ${bins[at][1] - bins[at][0] > 1 ? `scheduled in ${percent(levels[index][kept.indexOf(at)], 0)}` : levels[index][kept.indexOf(at)] ? "scheduled" : "not scheduled"}`)),
+    text: order.map((index) => kept.map((at) => `client ${one.clients[index]}, frame ${frameOf(bins[at][0])}<br>${label(at)}: ${bins[at][1] - bins[at][0] > 1 ? `scheduled in ${percent(levels[index][kept.indexOf(at)] || 0, 0)}` : levels[index][kept.indexOf(at)] ? "scheduled" : "not scheduled"}`)),
     hovertemplate: "%{text}<extra></extra>",
   }], {
     ...marks,
@@ -41,7 +41,8 @@ sections.push(["timeline", function paintTimeline() {
   if (!where.querySelector(".plot")) where.replaceChildren(el("p", { class: "say" }), el("div", { class: "row" }), ...[0, 1].map((at) => el("div", {}, el("h3", {}), el("div", { class: "plot", id: `plot-timeline-${at}` }))));
   const [say, row, ...panels] = where.children;
   say.textContent = `A row for each client, a column for each round: filled when it was scheduled, seed ${state.seed}. Both rules see the same data and channels.`
-    + (condition().bins.some(([from, to]) => to - from > 1) ? " Columns stand for several rounds: the stronger the colour, the more often." : "");
+    + (condition().bins.some(([from, to]) => to - from > 1) ? " Columns stand for several rounds: the stronger the colour, the more often." : "")
+    + (names.some((name) => runOf(name, state.seed)?.timeline?.[0]?.includes("-")) ? " Blank columns are rounds that were not played yet." : "");
   row.replaceChildren(...pairControls("timeline"), choice("Rows by", Object.entries(ORDERS), state.order, (order) => set({ order }, "timeline"), "rows-by"));
   panels.forEach((panel, at) => {
     const name = names[at], run = name && runOf(name, state.seed);

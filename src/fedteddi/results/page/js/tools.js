@@ -2,7 +2,7 @@
 const report = JSON.parse(document.getElementById("report").textContent);
 const state = {
   condition: 0, frame: "all", accuracy: "balanced", axis: "rounds", seed: null, band: true, off: new Set(),
-  pair: [null, null], round: 0, told: 0, decider: null, classOf: null, order: "number", detail: null,
+  pair: [null, null], round: 0, told: null, decider: null, classOf: null, order: "number", detail: null,
 };
 const sections = []; // [what it depends on, draw]
 const SHARE = 10000;
