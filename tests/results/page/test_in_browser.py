@@ -241,10 +241,10 @@ def test_one_decision_of_real_runs_is_told(browser: Any, played: Path) -> None:
     seen.page.select_option("#decision-round", "1")
     words = seen.text("#decision-words")
     total = float(f"{record.objective['total']:.4g}")
-    assert f"P3 {total:g} = variance " in words
+    assert f"P3 {total:g} = variance ".replace("-", "−") in words
     assert "Stopped because: " in words
     assert "computed again from seed and record" in words
-    assert "Gap to " in words or "as good as " in words
+    assert "Gap: " in words or "as good as " in words
     clients = seen.page.eval_on_selector_all(
         "#admissions tbody tr", "rows => rows.map(row => row.dataset.client)"
     )

@@ -5,14 +5,15 @@ function bar(value, largest) {
 }
 function change(value, wanted = -1) {
   if (value === null || value === undefined) return "–";
-  return el("span", { class: value === 0 ? null : value * wanted > 0 ? "good" : "bad" }, `${value > 0 ? "+" : value < 0 ? "−" : ""}${digits(Math.abs(value))}`);
+  return el("span", { class: value === 0 ? null : value * wanted > 0 ? "good" : "bad" }, `${value > 0 ? "+" : ""}${digits(value)}`);
 }
 function mixBar(frame, client) {
   const index = condition().clients.indexOf(client);
   if (index < 0) return ["–"]; // one of many clients that have no row here
   const mix = held(frame, index), total = mix.reduce((sum, [, count]) => sum + count, 0);
   const old = new Set(frame ? held(frame - 1, index).map(([number]) => number) : mix.map(([number]) => number));
-  const words = mix.slice(0, 5).map(([number]) => (old.has(number) ? `${number}` : `+${number}`)).join(" ") + (mix.length > 5 ? " …" : "");
+  const fresh = mix.filter(([number]) => !old.has(number)), kept = mix.filter(([number]) => old.has(number)).slice(0, Math.max(0, 5 - fresh.length));
+  const words = [...kept.map(([number]) => `${number}`), ...(kept.length + fresh.length < mix.length ? ["…"] : []), ...fresh.map(([number]) => `+${number}`)].join(" ");
   return [el("span", { class: "mix", title: mix.map(([number, count]) => `class ${number}: ${count}`).join(", ") },
     mix.map(([number, count]) => el("i", { style: `width:${(100 * count) / total}%;background:${classColour(number)}` }))), el("span", { class: "mix-words" }, words)];
 }
@@ -52,7 +53,7 @@ function decisionWords(one, called) {
   if (one.gap) {
     const gap = one.gap.total - one.gap.best, near = Math.abs(gap) <= 1e-4 * Math.max(1, Math.abs(one.gap.best));
     const what = one.gap.proven ? "the proven optimum" : "the best set that the refined search finds (not proven optimal)";
-    found.push(near ? `The set is as good as ${what}, ${digits(one.gap.best, 4)}.` : gap < 0 ? `The set is better than ${what} by ${digits(-gap)}.` : `Gap to ${what}, ${digits(one.gap.best, 4)}: ${digits(gap)}.`);
+    found.push(near ? `The set is as good as ${what}, ${digits(one.gap.best, 4)}.` : gap < 0 ? `The set is better than ${what} by ${digits(-gap)}.` : `Gap: ${digits(gap)} above ${what}, ${digits(one.gap.best, 4)}.`);
   }
   if (one.source === "computed again") found.push("The trace was not recorded; it is computed again from seed and record, and gives the recorded set.");
   if (one.terms && !one.changes && one.why) found.push(`The changes of each term are not known: ${one.why}.`);

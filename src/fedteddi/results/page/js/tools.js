@@ -32,14 +32,14 @@ const dark = () => {
 const colour = (name) => (report.colours[name] || ["#555555", "#bbbbbb"])[dark() ? 1 : 0];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const narrow = () => window.innerWidth < 720;
-const digits = (value, most = 3) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(most))));
+const digits = (value, most = 3) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(most))).replace("-", "−"));
 const mega = (hz) => `${digits(hz / 1e6)} MHz`;
 const percent = (share, places = 1) => `${(100 * share).toFixed(places)} %`;
 const plural = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}`;
 
 // Okabe and Ito's colours and two more: to be told apart by colour-blind readers, as far as ten colours can be.
 const CLASSES_BY_NIGHT = ["#4FA3DF", "#E69F00", "#2DBE95", "#E39CC6", "#9AD5F3", "#F07A32", "#F0E442", "#B8568A", "#7FD1C4", "#B9AE5A"];
-const CLASSES = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#882255", "#44AA99", "#9A8F3C"];
+const CLASSES = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#CDB900", "#882255", "#44AA99", "#6B6423"];
 function classColour(number) {
   const all = condition().classes;
   return all <= CLASSES.length ? (dark() ? CLASSES_BY_NIGHT : CLASSES)[number] : `hsl(${Math.round((360 * number * 0.381966) % 360)} 62% ${dark() ? 62 : 46}%)`;
