@@ -14,6 +14,7 @@ help:  ## what can be made
 
 run: $(READY)  ## simulate the default experiment with FedTeddi and Random side by side (about 2 minutes)
 	@$(BIN)/fedteddi compare --scheduler fedteddi --scheduler random --out runs/first --resume
+	@$(BIN)/fedteddi report runs/first --html
 
 flower-demo: $(READY)  ## FedTeddi on Flower's Simulation Engine: six clients, three rounds
 	@$(BIN)/python examples/flower-fashion/fleet.py simulate

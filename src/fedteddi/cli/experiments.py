@@ -29,6 +29,7 @@ from fedteddi.cli.options import (
     seconds_left,
 )
 from fedteddi.cli.output import out, print_table, say
+from fedteddi.cli.page import HTML, Html, HtmlCommand, Open, make_page, refuse_beside
 from fedteddi.cli.progress import watching
 from fedteddi.errors import InputError, nearest_hint
 from fedteddi.registry import read_options
@@ -43,7 +44,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(run)
     app.command(cls=RayCommand)(compare)
-    app.command()(report)
+    app.command(cls=HtmlCommand)(report)
     app.command()(scenario)
 
 
@@ -172,8 +173,20 @@ def report(
         Path | None, typer.Option("--out", help="Where to write; default RUNS/report.")
     ] = None,
     svg: Svg = False,
+    html: Html = None,
+    open_page: Open = False,
+    data_dir: DataDir = None,
 ) -> None:
-    """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG)."""
+    """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG).
+
+    With --html: one page instead, from whatever is there, finished or not (docs/page.md).
+    """
+    if html is not None or open_page:
+        refuse_beside(
+            {"--target": target, "--ours": ours, "--svg": svg, "--out": out_folder}, f"{HTML} writes one page"
+        )
+        make_page(runs, html, opened=open_page, data_dir=data_dir)
+        return
     from fedteddi.results.reading import read_study
 
     for value in target or []:
