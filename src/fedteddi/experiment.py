@@ -1,13 +1,15 @@
 """An experiment from settings to results: one run, schedulers × seeds × deadlines, or any settings together."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.registry import name_of, option_defaults
+from fedteddi.given import PYTHON, label_of
+from fedteddi.registry import option_defaults
 from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
-from fedteddi.schedulers.registry import SCHEDULERS, find_scheduler, named_rule
+from fedteddi.schedulers.registry import find_scheduler, named_rule, rule_text
 from fedteddi.settings import Settings
 from fedteddi.simulation.play import THE_FOLDER_ITSELF, RunOptions, play_runs, split_keywords
 from fedteddi.simulation.session import Progress, Watch
@@ -24,17 +26,23 @@ __all__ = [
 ]
 
 
-def simulate(settings: Settings | None = None, *, run: RunOptions | None = None, **changes: Any) -> RunRecord:
-    """Run one experiment and return its record.
+Experiment = Settings | str | Path  # settings, a .toml file, or a name of `fedteddi list experiments`
+
+
+def simulate(
+    settings: Experiment | None = None, *, run: RunOptions | None = None, **changes: Any
+) -> RunRecord:
+    """Run one experiment, such as `simulate("evolving")` or `simulate("my.toml")`, and return its record.
 
     `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`; where a part has a name, its
     class, an instance or a function will do: `simulate(scheduler=MyRule)`. What `RunOptions` has may be given as
     keywords too: `simulate(out="runs/mine", resume=True, device="auto", data=my_data)`.
     """
     how, changes = split_keywords(run, changes)
-    if "scheduler" in changes:
-        changes["scheduler"] = name_of(changes["scheduler"], SCHEDULERS)
-    chosen = (settings or Settings()).changed(**changes)
+    if isinstance(changes.get("scheduler"), str) and (rule := named_rule(changes["scheduler"])).options:
+        changes = {"name": rule.name, "scheduler_options": rule.options} | changes
+        changes["scheduler"] = rule.scheduler
+    chosen = _settings(settings).changed(**changes)
     if chosen.scheduler in REFERENCES:
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
@@ -46,7 +54,7 @@ def simulate(settings: Settings | None = None, *, run: RunOptions | None = None,
 
 
 def compare(
-    settings: Settings | None = None,
+    settings: Experiment | None = None,
     *,
     schedulers: Iterable[str | Any],
     seeds: Iterable[int] = range(5),
@@ -64,7 +72,7 @@ def compare(
     (docs/cluster.md).
     """
     how, changes = split_keywords(run, changes)
-    base = (settings or Settings()).changed(**changes)
+    base = _settings(settings).changed(**changes)
     rules = _named(schedulers)
     numbers = list(dict.fromkeys(seeds))
     times = list(dict.fromkeys(deadlines_s)) if deadlines_s is not None else [base.radio.deadline_s]
@@ -85,14 +93,22 @@ def compare(
     return Study(tuple(play_runs(each, how).values()))
 
 
+def _settings(given: Experiment | None) -> Settings:
+    if given is None:
+        return Settings()
+    return given if isinstance(given, Settings) else Settings.load(given)
+
+
 def _named(schedulers: Iterable[str | Any]) -> list[str]:
-    """Return the schedulers' names, each once; different objects must have different ones."""
+    """Return the schedulers' names, each once; objects without a name of their own must be called differently."""
     found: dict[str, Any] = {}
     for given in schedulers:
-        name = name_of(given, SCHEDULERS)
-        if found.setdefault(name, given) is not given and not isinstance(given, str):
-            raise InputError(f"two different schedulers are called {name}: give them different names")
-    return list(found)
+        name = called = given if isinstance(given, str) else rule_text(given)
+        if not isinstance(given, str) and name.startswith(PYTHON):
+            called = f"{PYTHON}{label_of(given)}"
+        if found.setdefault(called, name) != name:
+            raise InputError(f"two different schedulers are called {called}: give them different names")
+    return list(found.values())
 
 
 def play(

@@ -130,7 +130,7 @@ def test_foreign_models_are_checked(tmp_path: Path) -> None:
         make_model(f"{file}:norm", (1, 8, 8), 5, 0)
     with pytest.raises(InputError, match="must return a torch"):
         make_model(f"{file}:bad", (1, 8, 8), 5, 0)
-    with pytest.raises(InputError, match=r"gives \(2, 5\) for 2 images: it must give \(2, 7\)"):
+    with pytest.raises(InputError, match=r"gives \(2, 5\) for 2 inputs: it must give \(2, 7\)"):
         make_model(f"{file}:five", (1, 8, 8), 7, 0)
     with pytest.raises(InputError, match="nothing to train"):
         make_model(f"{file}:empty", (1, 8, 8), 5, 0)

@@ -10,7 +10,8 @@ from typing import Any
 
 from fedteddi.errors import InputError, NoEffectWarning
 from fedteddi.learning.cpu import usable_threads
-from fedteddi.learning.datasets.dataset import Dataset, load_dataset
+from fedteddi.learning.datasets.dataset import load_dataset
+from fedteddi.learning.datasets.given import as_dataset
 from fedteddi.protocol.server import needs_of
 from fedteddi.results.folder import RunFolder, check_out, locked
 from fedteddi.results.runs import RunRecord
@@ -30,7 +31,8 @@ THE_FOLDER_ITSELF = ""  # the name of a run that lies in no folder of runs
 class RunOptions:
     """How runs are played: on what, where to, for how long. What they compute is in their settings."""
 
-    data: Dataset | None = None  # in place of the data set that the settings name
+    # In place of the data set that the settings name: a Dataset, arrays, or two of PyTorch's (learning/datasets/given.py).
+    data: Any = None
     data_dir: str | Path | None = None  # where cifar10 and cifar100 lie
     device: str = "cpu"  # cpu, cuda, or auto
     out: str | Path | None = None  # the folder to write; None: nothing is written
@@ -106,7 +108,7 @@ def _warn_of_no_effect(runs: Mapping[str, Run], *, on_fleet: bool) -> None:
 def _prepared(each: Mapping[str, Settings], how: RunOptions) -> tuple[Laboratory, dict[str, Run]]:
     """Make the laboratory and all runs before the folder: if something is wrong, nothing is left behind."""
     first = next(iter(each.values()))
-    data = load_dataset(first.dataset, how.data_dir) if how.data is None else how.data
+    data = load_dataset(first.dataset, how.data_dir) if how.data is None else as_dataset(how.data)
     if how.data is not None:  # the record must not claim another
         each = {name: settings.changed(dataset=data.name) for name, settings in each.items()}
     # With a cluster, this process only finds out whether all is well.
