@@ -104,7 +104,7 @@ def test_schedulers_may_be_classes_instances_and_functions() -> None:
     assert (named_rule(Random).name, named_rule(Random).scheduler) == ("random", "random")
     sharing = Random(spare_band="share")
     assert make_scheduler(sharing) is sharing
-    assert named_rule(sharing).name == "random"
+    assert named_rule(sharing) == named_rule("random[spare_band=share]")
 
     def nobody(view: RoundView, rng: np.random.Generator) -> Schedule:  # noqa: ARG001
         return Schedule(clients=(), bandwidth_hz=())

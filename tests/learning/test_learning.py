@@ -47,7 +47,12 @@ def test_images_are_normalised_and_mirrored() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"train_images": np.zeros((4, 8, 8))}, "give bytes"),
+        ({"train_images": np.zeros((4, 8, 8))}, "train_images are float32 and test_images uint8: give both as"),
+        ({"train_images": np.zeros((4, 8, 8), dtype=object)}, "train_images is object with 3 dim.*: give bytes or fl"),
+        ({"train_images": np.zeros(4)}, "float64 with 1 dimensions: give bytes or floats in 2"),
+        ({"train_images": np.full((4, 8, 8), np.nan)}, "train_images holds numbers that are not finite"),
+        ({"train_images": [[1.0, 2.0], [3.0]]}, "train_images is no array"),
+        ({"train_labels": np.array([0.0, 1.0, 0.0, 1.0])}, "train_labels: give 4 class numbers"),
         ({"train_labels": np.zeros(3, dtype=int)}, "train_labels: give 4 class numbers"),
         ({"test_labels": np.array([-1, 0])}, "test_labels"),
         ({"test_images": np.zeros((2, 9, 9), dtype=np.uint8)}, "differ in shape"),

@@ -12,8 +12,9 @@ from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.settings import Settings, read_settings
 
 
-def read_run(path: Path) -> RunRecord:
+def read_run(path: str | Path) -> RunRecord:
     """Read one run's folder."""
+    path = Path(path)
     try:
         settings = read_settings(
             (path / "settings.toml").read_text(encoding="utf-8"), str(path / "settings.toml")
@@ -24,12 +25,12 @@ def read_run(path: Path) -> RunRecord:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
     failure = RunFolder(path).failure()
-    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure)
+    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure, folder=path)
 
 
-def read_study(path: Path, held: Mapping[str, RunRecord] | None = None) -> Study:
+def read_study(path: str | Path, held: Mapping[str, RunRecord] | None = None) -> Study:
     """Read a run's folder, or a folder of runs; those `held` already, by their folders' names, are not read."""
-    held = held or {}
+    path, held = Path(path), held or {}
     if not path.is_dir():
         raise InputError(f"there is no folder {path}: give a run's folder, or one that holds runs")
     if (path / "settings.toml").is_file():

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from fedteddi.settings import Settings
 if TYPE_CHECKING:  # figures and tables are imported when one is asked for: they use this file
     import pandas as pd
     from matplotlib.figure import Figure
+    from torch import nn
+
+    from fedteddi.results.trained import Weights
 
 CURVE = ["scheduler", "deadline_s", "seed", "frame", "round", "balanced", "global", "old", "new"]
 ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
@@ -36,6 +40,8 @@ class RunRecord:
     finished: bool
     failure: Failure | None = None  # why it will never be finished
     kept: tuple[Stretch, ...] = ()  # what a summary has in place of records
+    weights: "Weights | None" = None  # after the last round, if they are in no folder
+    folder: Path | None = None  # where it was written
 
     @classmethod
     def of(
@@ -45,10 +51,12 @@ class RunRecord:
         records: Sequence[RoundRecord],
         finished: bool,
         failure: Failure | None = None,
+        weights: "Weights | None" = None,
+        folder: Path | None = None,
     ) -> "RunRecord":
         """Keep a run that has just been played."""
         counts = np.stack([frame.counts for frame in plan.frames])
-        return cls(settings, counts, tuple(records), finished, failure)
+        return cls(settings, counts, tuple(records), finished, failure, weights=weights, folder=folder)
 
     @property
     def scheduler(self) -> str:
@@ -125,6 +133,22 @@ class RunRecord:
         from fedteddi.results.figures import run_curve
 
         return run_curve(self)
+
+    def model(self, model: Any = None) -> "nn.Module":
+        """Return the trained model, in evaluation mode; it takes normalised inputs (`Dataset.normalised`).
+
+        Its weights are those after the last round, or of the last checkpoint. `model` is the module, class or function
+        that was trained, where this process cannot find it by the name on record.
+        """
+        from fedteddi.results.trained import trained_model
+
+        return trained_model(self, model)
+
+    def export(self, file: str | Path, model: Any = None) -> Path:
+        """Write the trained model to a .pt, .safetensors or .onnx file (docs/extend.md)."""
+        from fedteddi.results.export import export_model
+
+        return export_model(self, Path(file), model)
 
     def forgetting(self, frame: int) -> float:
         """Return best earlier minus final accuracy, averaged over the old classes of a frame; NaN without any."""

@@ -15,6 +15,7 @@ from fedteddi.learning.datasets.given import as_dataset
 from fedteddi.protocol.server import needs_of
 from fedteddi.results.folder import RunFolder, check_out, locked
 from fedteddi.results.runs import RunRecord
+from fedteddi.results.trained import Weights
 from fedteddi.settings import Settings
 from fedteddi.settings.effect import Player, without_effect
 from fedteddi.simulation.in_process import Exchange
@@ -77,10 +78,14 @@ def play_runs(
                 play_together(laboratory, runs, folder, stop_at, how.watch)
             else:
                 play_in_groups(cluster, laboratory, runs, folder, holder, stop_at, how.watch)
-    return {
-        name: RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
-        for name, run in runs.items()
-    }
+    return {name: _record(run, name, how.folder) for name, run in runs.items()}
+
+
+def _record(run: Run, name: str, folder: Path | None) -> RunRecord:
+    """Return what became of a run; its weights stay in memory only where they are in no folder."""
+    weights = None if folder is not None else Weights(run.state.weights.cpu(), run.inputs)
+    own = None if folder is None else folder / name
+    return RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure, weights, own)
 
 
 def _check(each: Mapping[str, Settings], how: RunOptions) -> None:

@@ -60,6 +60,10 @@ class Dataset:
         )
         if train.shape[1:] != test.shape[1:]:
             raise InputError("train_images and test_images differ in shape: give inputs of one shape")
+        if train.dtype != test.dtype:
+            raise InputError(
+                f"train_images are {train.dtype} and test_images {test.dtype}: give both as bytes, or both as floats"
+            )
         labels = as_labels("train_labels", train_labels, len(train))
         test_of = as_labels("test_labels", test_labels, len(test))
         if not len(labels) or not len(test_of):
