@@ -1,14 +1,17 @@
 """Python objects that stand for parts: under which name one is found again, in this process or in any."""
 
+import hashlib
 import inspect
 import pickle
 import sys
+from types import CodeType
 from typing import Any
 
 from fedteddi.errors import InputError, shown
 
 PYTHON = "python:"  # what names an object that nobody could import
 PLAIN = (bool, int, float, str)
+LAMBDA = (lambda: None).__name__
 _GIVEN: dict[str, Any] = {}
 
 
@@ -16,14 +19,17 @@ def name_in_python(given: Any) -> str:
     """Return `module:name` where that gives this very object, else a name under which this process has it.
 
     Objects that differ have different names. One whose class or function has been defined anew since (a notebook's cell
-    was run again) gives its name to its successor.
+    was run again) gives its name to its successor. A lambda is named by its code: the same in every process.
     """
     if name := importable_name(given):
         return name
-    number, name = 1, f"{PYTHON}{label_of(given)}"
+    label = label_of(given)
+    if label == LAMBDA and (content := _content(given)):
+        label = f"lambda-{hashlib.sha256(repr(content).encode()).hexdigest()[:6]}"
+    number, name = 1, f"{PYTHON}{label}"
     while name in _GIVEN and not _follows(given, _GIVEN[name]):
         number += 1
-        name = f"{PYTHON}{label_of(given)}-{number}"
+        name = f"{PYTHON}{label}-{number}"
     _GIVEN[name] = given
     return name
 
@@ -97,9 +103,14 @@ def _content(given: Any) -> Any:
     if inspect.isfunction(given):
         cells = [cell.cell_contents for cell in given.__closure__ or ()]
         held = _pickled((given.__defaults__, given.__kwdefaults__, cells))
-        code = given.__code__
-        return held and (held, code.co_code, repr(code.co_consts), code.co_names)
+        return held and (held, _of_code(given.__code__))
     return _pickled(given)
+
+
+def _of_code(code: CodeType) -> tuple[Any, ...]:
+    """Return what code does, wherever it was written."""
+    constants = [_of_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return code.co_code, code.co_names, *constants
 
 
 def _pickled(value: Any) -> bytes | None:
