@@ -47,8 +47,14 @@ def test_images_are_normalised_and_mirrored() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"train_images": np.zeros((4, 8, 8))}, "train_images are float32 and test_images uint8: give both as"),
-        ({"train_images": np.zeros((4, 8, 8), dtype=object)}, "train_images is object with 3 dim.*: give bytes or fl"),
+        (
+            {"train_images": np.zeros((4, 8, 8))},
+            "train_images are float32 and test_images uint8: give both as",
+        ),
+        (
+            {"train_images": np.zeros((4, 8, 8), dtype=object)},
+            "train_images is object with 3 dim.*: give bytes or fl",
+        ),
         ({"train_images": np.zeros(4)}, "float64 with 1 dimensions: give bytes or floats in 2"),
         ({"train_images": np.full((4, 8, 8), np.nan)}, "train_images holds numbers that are not finite"),
         ({"train_images": [[1.0, 2.0], [3.0]]}, "train_images is no array"),

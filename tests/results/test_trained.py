@@ -106,7 +106,9 @@ def test_a_checkpoint_of_before_says_nothing_of_inputs_and_the_data_set_does(tmp
 
 def test_closed_outputs_stay_closed() -> None:
     """With an expanding head, class 4 has no output before it appears: its score is -inf, as in training."""
-    run = simulate(tiny_settings(rounds=[1, 1], training__head="expanding", scenario__arrivals=[]), data=tiny_data())
+    run = simulate(
+        tiny_settings(rounds=[1, 1], training__head="expanding", scenario__arrivals=[]), data=tiny_data()
+    )
     model, data = run.model(), tiny_data()
     assert isinstance(model, Opened)
     scores = model(data.normalised(data.test_images))
@@ -121,7 +123,12 @@ def test_a_model_that_this_process_does_not_know_is_given(
     def net(shape: Any, classes: int) -> nn.Module:  # noqa: ARG001
         return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))
 
-    simulate(tiny_settings(rounds=[1], scenario__arrivals=[]), training__model=net, data=tiny_data(), out=tmp_path / "run")
+    simulate(
+        tiny_settings(rounds=[1], scenario__arrivals=[]),
+        training__model=net,
+        data=tiny_data(),
+        out=tmp_path / "run",
+    )
     run = read_study(tmp_path / "run").runs[0]
     expected = run.model()(torch.ones(1, 1, 8, 8))
     monkeypatch.setattr("fedteddi.given._GIVEN", {})
@@ -129,16 +136,20 @@ def test_a_model_that_this_process_does_not_know_is_given(
         run.model()
     for given in (net, net(None, 5), lambda shape, classes: net(shape, classes)):
         assert torch.equal(run.model(given)(torch.ones(1, 1, 8, 8)), expected)
-    with pytest.raises(InputError, match=r"the model mlp has 8\d{3} parameters, the run's has 325: give the model"):
+    with pytest.raises(
+        InputError, match=r"the model mlp has 8\d{3} parameters, the run's has 325: give the model"
+    ):
         run.model("mlp")
 
 
 def test_what_has_no_weights_says_so(tmp_path: Path) -> None:
     run = simulate(tiny_settings(rounds=[1], scenario__arrivals=[]), data=tiny_data(), out=tmp_path / "run")
-    with pytest.raises(InputError, match="random.* has no weights: they are in run folders"):
+    with pytest.raises(InputError, match=r"random.* has no weights: they are in run folders"):
         RunRecord(run.settings.changed(name="random"), run.counts, run.records, True).model()
     (tmp_path / "run" / "checkpoint.safetensors").unlink()
-    with pytest.raises(InputError, match=r"checkpoint\.safetensors cannot be read .*a run's weights are in it"):
+    with pytest.raises(
+        InputError, match=r"checkpoint\.safetensors cannot be read .*a run's weights are in it"
+    ):
         run.model()
 
 
@@ -199,7 +210,9 @@ def test_other_models_are_written_as_onnx(model: str, tmp_path: Path) -> None:
 def test_a_model_of_features_is_written_as_onnx(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     inputs, labels = rng.normal(3, 2, size=(300, 6)), np.arange(300) % 5
-    settings = tiny_settings(rounds=[1], scenario__arrivals=[], training__augment="none", training__model="mlp")
+    settings = tiny_settings(
+        rounds=[1], scenario__arrivals=[], training__augment="none", training__model="mlp"
+    )
     run = simulate(settings, data=(inputs, labels, inputs, labels))
     data = Dataset.from_arrays("same", inputs, labels, inputs, labels)
     scores = onnx_scores(run.export(tmp_path / "model.onnx"), inputs.astype(np.float32))
@@ -211,12 +224,16 @@ def test_a_model_of_features_is_written_as_onnx(tmp_path: Path) -> None:
 def test_what_cannot_be_written_says_why(
     trained: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match=r"ends in '\.onx' \(did you mean '\.onnx'\?\): choose one of \.pt, \.s"):
+    with pytest.raises(
+        InputError, match=r"ends in '\.onx' \(did you mean '\.onnx'\?\): choose one of \.pt, \.s"
+    ):
         trained.export(tmp_path / "model.onx")
     with pytest.raises(InputError, match="there is no folder"):
         trained.export(tmp_path / "absent" / "model.pt")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(InputError, match=r"writing \.onnx needs more packages .*: pip install 'fedteddi\[onnx\]'"):
+    with pytest.raises(
+        InputError, match=r"writing \.onnx needs more packages .*: pip install 'fedteddi\[onnx\]'"
+    ):
         trained.export(tmp_path / "model.onnx")
     assert list(tmp_path.glob("model*")) == []
 

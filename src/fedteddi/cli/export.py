@@ -19,7 +19,9 @@ def export(
     file: Annotated[Path, typer.Argument(help="Where to write: a .pt, .safetensors or .onnx file.")],
     model: Annotated[
         str | None,
-        typer.Option(help="The model that was trained, as file.py:Name, if its name on record says nothing here."),
+        typer.Option(
+            help="The model that was trained, as file.py:Name, if its name on record says nothing here."
+        ),
     ] = None,
 ) -> None:
     """Write a run's trained model as a file for PyTorch, safetensors or ONNX."""

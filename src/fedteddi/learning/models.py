@@ -146,7 +146,10 @@ MODELS = Kind(
     one="model",
     built_in=lambda: BUILT_IN,
     your_own="give your own as module:callable",
-    check=must(callable, "is no model: it must be a torch.nn.Module, its class, or a function (input_shape, num_classes)"),
+    check=must(
+        callable,
+        "is no model: it must be a torch.nn.Module, its class, or a function (input_shape, num_classes)",
+    ),
 )
 
 

@@ -85,7 +85,9 @@ def _as_onnx(module: nn.Module, inputs: Inputs, about: dict[str, Any]) -> bytes:
         import onnx
         import onnxscript  # noqa: F401  # PyTorch's exporter is written in it
     except ImportError as error:
-        raise InputError(f"writing .onnx needs more packages ({error}): pip install 'fedteddi[onnx]'") from None
+        raise InputError(
+            f"writing .onnx needs more packages ({error}): pip install 'fedteddi[onnx]'"
+        ) from None
     whole = Normalising(module, inputs).eval()
     example = torch.zeros(EXAMPLES, *inputs.shape)
     try:

@@ -11,10 +11,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from fedteddi.errors import InputError
+from fedteddi.given import PYTHON
 from fedteddi.learning.datasets.dataset import load_dataset
 from fedteddi.learning.flat import open_scores
 from fedteddi.learning.models import MODELS, make_model
-from fedteddi.given import PYTHON
 from fedteddi.registry import find, name_of
 from fedteddi.results.folder import RunFolder
 from fedteddi.settings import Settings
@@ -43,7 +43,9 @@ class Inputs:
     def from_json(cls, data: dict[str, Any]) -> "Inputs":
         """Read what `as_json` wrote."""
         shape = tuple(data["shape"])
-        mean, std = (torch.tensor(data[part]).reshape(-1, *[1] * (len(shape) - 1)) for part in ("mean", "std"))
+        mean, std = (
+            torch.tensor(data[part]).reshape(-1, *[1] * (len(shape) - 1)) for part in ("mean", "std")
+        )
         return cls(shape=shape, mean=mean, std=std)
 
 
@@ -84,7 +86,8 @@ def trained_model(run: "RunRecord", model: Any = None) -> nn.Module:
     size = sum(p.numel() for p in parameters)
     if size != len(weights.vector):
         raise InputError(
-            f"the model {name} has {size} parameters, the run's has {len(weights.vector)}: give the model that was trained"
+            f"the model {name} has {size} parameters, the run's has {len(weights.vector)}: give the model that was"
+            " trained"
         )
     nn.utils.vector_to_parameters(weights.vector.clone(), parameters)
     reached = run.records[-1].frame if run.records else 0

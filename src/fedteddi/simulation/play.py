@@ -32,7 +32,7 @@ THE_FOLDER_ITSELF = ""  # the name of a run that lies in no folder of runs
 class RunOptions:
     """How runs are played: on what, where to, for how long. What they compute is in their settings."""
 
-    # In place of the data set that the settings name: a Dataset, arrays, or two of PyTorch's (learning/datasets/given.py).
+    # A Dataset, arrays, or two of PyTorch's data sets (learning/datasets/given.py), in place of the settings' data set.
     data: Any = None
     data_dir: str | Path | None = None  # where cifar10 and cifar100 lie
     device: str = "cpu"  # cpu, cuda, or auto

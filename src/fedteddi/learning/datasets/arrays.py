@@ -20,7 +20,9 @@ def as_inputs(part: str, given: ArrayLike) -> np.ndarray:
     if inputs.dtype != np.uint8 or inputs.ndim == 2:
         inputs = inputs.astype(np.float32)
         if not np.isfinite(inputs).all():
-            raise InputError(f"{part} holds numbers that are not finite: fill in or leave out what is missing")
+            raise InputError(
+                f"{part} holds numbers that are not finite: fill in or leave out what is missing"
+            )
     if inputs.ndim == 3:
         inputs = inputs[:, None]
     elif inputs.ndim == 4 and inputs.shape[3] in (1, 3) and inputs.shape[1] not in (1, 3):

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from fedteddi.errors import InputError, shown
 from fedteddi.learning.augmentation import viewed
-from fedteddi.learning.datasets.catalogue import CIFAR, DATASETS, EMBEDDED, located_cifar
 from fedteddi.learning.datasets.arrays import as_inputs, as_labels, input_statistics
+from fedteddi.learning.datasets.catalogue import CIFAR, DATASETS, EMBEDDED, located_cifar
 from fedteddi.learning.datasets.cifar import read_cifar
 from fedteddi.registry import find, one_sentence
 

@@ -39,7 +39,9 @@ def _labelled(part: str, given: Any) -> tuple[Any, Any]:
     if isinstance(given, tuple | list) and len(given) == 2:
         return given[0], given[1]
     if not hasattr(given, "__getitem__") or not hasattr(given, "__len__"):
-        raise InputError(f"the {part} data are a {type(given).__name__}, which has no items and length: {REMEDY}")
+        raise InputError(
+            f"the {part} data are a {type(given).__name__}, which has no items and length: {REMEDY}"
+        )
     return _items(part, given)
 
 
@@ -55,5 +57,7 @@ def _items(part: str, given: Any) -> tuple[np.ndarray, np.ndarray]:
         labels.append(label)
     shapes = {each.shape for each in inputs}
     if len(shapes) > 1:
-        raise InputError(f"the {part} data have inputs of shapes {sorted(shapes)[:2]}: bring them to one shape")
+        raise InputError(
+            f"the {part} data have inputs of shapes {sorted(shapes)[:2]}: bring them to one shape"
+        )
     return np.stack(inputs) if inputs else np.zeros((0, 1)), np.array([int(label) for label in labels])
