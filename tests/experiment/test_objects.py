@@ -92,7 +92,7 @@ def test_functions_are_checked_as_classes_are() -> None:
         records(radio__channel=counting)
     with pytest.raises(InputError, match=r"training\.local_training=\S*:halved returned .* of shape"):
         records(training__local_training=halved)
-    with pytest.raises(InputError, match="python:Wrong is not a channel: it must be a class with gains"):
+    with pytest.raises(InputError, match=":Wrong is not a channel: it must be a class with gains"):
         records(radio__channel=Wrong())
     with pytest.raises(InputError, match=r"has no option 'k': it has none"):
         records(radio__channel=steady, radio__channel_options={"k": 1})
