@@ -17,7 +17,7 @@ from cli_runner import Outcome
 from fedteddi import Dataset, InputError, compare, read_study, simulate
 from fedteddi.learning.datasets.dataset import load_dataset
 from fedteddi.results.runs import RunRecord
-from fedteddi.results.trained import Opened, weights_of
+from fedteddi.results.trained import Opened, Weights, weights_of
 from fedteddi.settings import Settings
 from small_world import tiny_data, tiny_settings
 
@@ -50,7 +50,8 @@ def test_the_model_has_the_accuracy_on_record(tmp_path: Path) -> None:
     """From memory and from the folder: what the last evaluation says, class by class, of all 2,000 test images."""
     in_memory, written = played(), played(tmp_path / "run")
     from_folder = read_study(str(tmp_path / "run")).runs[0]
-    assert (in_memory.weights is None, written.weights is None) == (False, True)
+    assert isinstance(in_memory.trained, Weights)
+    assert written.trained == from_folder.trained == tmp_path / "run"
     recorded = in_memory.records[-1].class_accuracy
     for run in (in_memory, written, from_folder):
         model = run.model()
@@ -239,14 +240,16 @@ def test_what_cannot_be_written_says_why(
 
 
 def test_the_command_writes_and_says_what(trained: RunRecord, cli: Any, tmp_path: Path) -> None:
-    done: Outcome = cli("export", trained.folder, tmp_path / "model.safetensors")
+    folder = trained.trained
+    assert isinstance(folder, Path)
+    done: Outcome = cli("export", folder, tmp_path / "model.safetensors")
     assert (done.code, done.err) == (0, "")
     assert done.out == (
         f"{tmp_path}/model.safetensors: small-cnn of {trained.title}, 55,434 parameters, from inputs [n, 1, 28, 28] to"
         " scores [n, 10]\n"
     )
     assert len(safetensors.torch.load_file(tmp_path / "model.safetensors")) == 12
-    refused = cli("export", trained.folder.parent if trained.folder else "", tmp_path / "model.pt")
+    refused = cli("export", folder.parent, tmp_path / "model.pt")
     assert refused.code == 2
-    assert f"is not a run's folder: name one of its runs, such as {trained.folder}" in refused.err
+    assert f"is not a run's folder: name one of its runs, such as {folder}" in refused.err
     assert "give a run's folder" in cli("export", tmp_path, tmp_path / "model.pt").err

@@ -25,7 +25,7 @@ def read_run(path: str | Path) -> RunRecord:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
     failure = RunFolder(path).failure()
-    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure, folder=path)
+    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure, trained=path)
 
 
 def read_study(path: str | Path, held: Mapping[str, RunRecord] | None = None) -> Study:

@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,15 +13,13 @@ from fedteddi.protocol.record import Accuracy as Accuracy
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure
 from fedteddi.results.stretches import Stretch, stretches
+from fedteddi.results.with_model import Trained, WithModel
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
 
 if TYPE_CHECKING:  # figures and tables are imported when one is asked for: they use this file
     import pandas as pd
     from matplotlib.figure import Figure
-    from torch import nn
-
-    from fedteddi.results.trained import Weights
 
 CURVE = ["scheduler", "deadline_s", "seed", "frame", "round", "balanced", "global", "old", "new"]
 ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
@@ -31,7 +28,7 @@ REFERENCES = ("everyone", "centralised")
 
 
 @dataclass(frozen=True, eq=False)
-class RunRecord:
+class RunRecord(WithModel):
     """One run: its settings, who held what, and a record for every round; read from a summary, of stretches only."""
 
     settings: Settings
@@ -40,8 +37,7 @@ class RunRecord:
     finished: bool
     failure: Failure | None = None  # why it will never be finished
     kept: tuple[Stretch, ...] = ()  # what a summary has in place of records
-    weights: "Weights | None" = None  # after the last round, if they are in no folder
-    folder: Path | None = None  # where it was written
+    trained: Trained | None = None  # its model's weights, or the folder they are in
 
     @classmethod
     def of(
@@ -51,12 +47,10 @@ class RunRecord:
         records: Sequence[RoundRecord],
         finished: bool,
         failure: Failure | None = None,
-        weights: "Weights | None" = None,
-        folder: Path | None = None,
     ) -> "RunRecord":
         """Keep a run that has just been played."""
         counts = np.stack([frame.counts for frame in plan.frames])
-        return cls(settings, counts, tuple(records), finished, failure, weights=weights, folder=folder)
+        return cls(settings, counts, tuple(records), finished, failure)
 
     @property
     def scheduler(self) -> str:
@@ -133,22 +127,6 @@ class RunRecord:
         from fedteddi.results.figures import run_curve
 
         return run_curve(self)
-
-    def model(self, model: Any = None) -> "nn.Module":
-        """Return the trained model, in evaluation mode; it takes normalised inputs (`Dataset.normalised`).
-
-        Its weights are those after the last round, or of the last checkpoint. `model` is the module, class or function
-        that was trained, where this process cannot find it by the name on record.
-        """
-        from fedteddi.results.trained import trained_model
-
-        return trained_model(self, model)
-
-    def export(self, file: str | Path, model: Any = None) -> Path:
-        """Write the trained model to a .pt, .safetensors or .onnx file (docs/extend.md)."""
-        from fedteddi.results.export import export_model
-
-        return export_model(self, Path(file), model)
 
     def forgetting(self, frame: int) -> float:
         """Return best earlier minus final accuracy, averaged over the old classes of a frame; NaN without any."""

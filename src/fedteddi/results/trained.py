@@ -111,14 +111,14 @@ def _check_here(name: str) -> None:
 
 def weights_of(run: "RunRecord") -> Weights:
     """Return a run's weights, from memory or from its folder."""
-    if run.weights is not None:
-        return run.weights
-    if run.folder is None:
+    if isinstance(run.trained, Weights):
+        return run.trained
+    if run.trained is None:
         raise InputError(
             f"{run.title} has no weights: they are in run folders (out=…) and in the records that simulate and compare"
             " return, not in summaries"
         )
-    return read_weights(run.folder, run.settings)
+    return read_weights(run.trained, run.settings)
 
 
 def read_weights(folder: Path, settings: Settings) -> Weights:

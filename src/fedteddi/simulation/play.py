@@ -83,9 +83,9 @@ def play_runs(
 
 def _record(run: Run, name: str, folder: Path | None) -> RunRecord:
     """Return what became of a run; its weights stay in memory only where they are in no folder."""
-    weights = None if folder is not None else Weights(run.state.weights.cpu(), run.inputs)
-    own = None if folder is None else folder / name
-    return RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure, weights, own)
+    record = RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
+    trained = Weights(run.state.weights.cpu(), run.inputs) if folder is None else folder / name
+    return replace(record, trained=trained)
 
 
 def _check(each: Mapping[str, Settings], how: RunOptions) -> None:
