@@ -1,7 +1,7 @@
 """Names of Python objects: the same one for the same thing, another for another; options where they say all."""
 
-import pickle
 import re
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from fedteddi import InputError, Settings
 from fedteddi.aggregation import FedAvgM
-from fedteddi.given import given_object, name_in_python, options_of
+from fedteddi.given import given_object, label_in, name_in_python, options_of
 from fedteddi.learning.local_training import FedProx
 from fedteddi.registry import named_part
 from fedteddi.scenario.replay import keep_balanced
@@ -50,29 +50,48 @@ def test_the_same_thing_keeps_its_name_and_another_gets_another() -> None:
     one, other = make(1), make(2)
     name, second = name_in_python(one), name_in_python(other)
     assert name != second
-    assert re.fullmatch(r"python:lambda-[0-9a-f]{6}", name)
+    assert re.fullmatch(r"python:lambda@[0-9a-f]{8}", name)
     assert given_object(name) is one
     assert given_object(second) is other
     again = make(2)  # the same code over the same number
     assert name_in_python(again) == second
     assert given_object(second) is again
     low, high = Hiding(1.0), Hiding(2.0)
-    assert (name_in_python(low), name_in_python(high)) == ("python:Hiding", "python:Hiding-2")
-    assert given_object("python:Hiding") is low
-    assert name_in_python(Hiding(2.0)) == "python:Hiding-2"
-    assert pickle.loads(pickle.dumps(low)).__dict__ == {"_level": 1.0}
+    names = [name_in_python(low), name_in_python(high)]
+    assert len(set(names)) == 2
+    assert [label_in(name) for name in names] == ["Hiding", "Hiding"]
+    assert given_object(names[0]) is low
+    assert name_in_python(Hiding(2.0)) == names[1]
+    high._level = 3.0  # as a cache may be filled: it is still the one that was given
+    assert name_in_python(high) != names[0]
+
+
+def test_what_cannot_be_told_apart_by_content_is_numbered() -> None:
+    def local() -> Any:
+        class Local:
+            pass
+
+        return Local
+
+    one, other = local(), local()
+    assert (name_in_python(one), name_in_python(other)) == ("python:Local", "python:Local-2")
+    assert name_in_python(one) == "python:Local"
+    locked = [Hiding(), Hiding()]
+    for each in locked:
+        each.lock = threading.Lock()  # type: ignore[attr-defined]
+    assert [name_in_python(each) for each in locked] == ["python:Hiding", "python:Hiding-2"]
 
 
 def test_a_class_that_is_defined_anew_gives_its_name_to_its_successor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = Cell()
-    assert name_in_python(first) == "python:Cell"
+    name = name_in_python(first)
     successor = type("Cell", (), {"__module__": __name__, "__qualname__": "Cell"})
     monkeypatch.setitem(globals(), "Cell", successor)
     second = successor()
-    assert name_in_python(second) == "python:Cell"
-    assert given_object("python:Cell") is second
+    assert name_in_python(second) == name
+    assert given_object(name) is second
 
 
 def test_options_are_told_only_where_they_make_the_same_object() -> None:
@@ -84,7 +103,8 @@ def test_options_are_told_only_where_they_make_the_same_object() -> None:
             super().__init__(level)
             self.level = level
 
-    assert options_of(Grown(2.0)) is None  # a local class: nobody can tell whether two are alike
+    assert options_of(Grown(2.0)) == {"level": 2.0}
+    assert named_part(Grown(2.0), "channels")[0].startswith("python:Grown")  # a local class: nobody finds it
     changed = Loud(level=3.0)
     object.__setattr__(changed, "more", 1)
     assert options_of(changed) is None

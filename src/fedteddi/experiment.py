@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.given import PYTHON, label_of
+from fedteddi.given import PYTHON, label_in
 from fedteddi.registry import option_defaults
 from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
@@ -46,7 +46,7 @@ def simulate(
     if chosen.scheduler in REFERENCES:
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
-        chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
+        chosen = chosen.changed(name=label_in(chosen.scheduler))
     record = play_runs({THE_FOLDER_ITSELF: chosen}, how)[THE_FOLDER_ITSELF]
     if record.failure is not None:
         raise InputError(f"{record.title}: {record.failure.cause}")
@@ -105,7 +105,7 @@ def _named(schedulers: Iterable[str | Any]) -> list[str]:
     for given in schedulers:
         name = called = given if isinstance(given, str) else rule_text(given)
         if not isinstance(given, str) and name.startswith(PYTHON):
-            called = f"{PYTHON}{label_of(given)}"
+            called = f"{PYTHON}{label_in(name)}"
         if found.setdefault(called, name) != name:
             raise InputError(f"two different schedulers are called {called}: give them different names")
     return list(found.values())

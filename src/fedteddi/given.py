@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import io
 import pickle
 import sys
 from types import CodeType
@@ -11,27 +12,35 @@ from fedteddi.errors import InputError, shown
 
 PYTHON = "python:"  # what names an object that nobody could import
 PLAIN = (bool, int, float, str)
-LAMBDA = (lambda: None).__name__
+MARK = "@"  # before the checksum
 _GIVEN: dict[str, Any] = {}
 
 
 def name_in_python(given: Any) -> str:
     """Return `module:name` where that gives this very object, else a name under which this process has it.
 
-    Objects that differ have different names. One whose class or function has been defined anew since (a notebook's cell
-    was run again) gives its name to its successor. A lambda is named by its code: the same in every process.
+    That says what the object is called and, where it can be told, holds a checksum of what is in it: the same object
+    has the same name in every process, and another one another.
     """
     if name := importable_name(given):
         return name
-    label = label_of(given)
-    if label == LAMBDA and (content := _content(given)):
-        label = f"lambda-{hashlib.sha256(repr(content).encode()).hexdigest()[:6]}"
-    number, name = 1, f"{PYTHON}{label}"
+    for name, known in _GIVEN.items():
+        if known is given:
+            return name
+    content = _content(given)
+    sum_ = "" if content is None else f"{MARK}{hashlib.sha256(content).hexdigest()[:8]}"
+    number, name = 1, f"{PYTHON}{label_of(given)}{sum_}"
     while name in _GIVEN and not _follows(given, _GIVEN[name]):
         number += 1
-        name = f"{PYTHON}{label}-{number}"
+        name = f"{PYTHON}{label_of(given)}-{number}{sum_}"
     _GIVEN[name] = given
     return name
+
+
+def label_in(name: str) -> str:
+    """Return what a part with this name is called, for people: without its file, its module or its checksum."""
+    label = name.rpartition(":")[2]
+    return label.partition(MARK)[0] if name.startswith(PYTHON) else label
 
 
 def given_object(name: str) -> Any:
@@ -51,7 +60,8 @@ def from_elsewhere(name: str) -> InputError:
 
 def label_of(given: Any) -> str:
     """Return what an object is called, for people: its name, or its class's."""
-    return getattr(given, "__name__", None) or getattr(given, "name", None) or type(given).__name__
+    label = getattr(given, "__name__", None) or getattr(given, "name", None) or type(given).__name__
+    return str(label).strip("<>")  # of <lambda>
 
 
 def importable_name(given: Any) -> str:
@@ -78,6 +88,13 @@ def options_of(given: Any) -> dict[str, Any] | None:
     return values if _alike(twin, given) else None
 
 
+def code_of(defined: Any) -> bytes | None:
+    """Return what tells whether a function or class does as before where its source is not known."""
+    parts = vars(defined).values() if isinstance(defined, type) else [defined]
+    codes = [_of_code(part.__code__) for part in parts if inspect.isfunction(part)]
+    return repr(codes).encode() if codes else None
+
+
 def _follows(new: Any, old: Any) -> bool:
     """Tell whether an object may have the name of an older one."""
     return new is old or _alike(new, old) or _is_obsolete(old)
@@ -98,13 +115,15 @@ def _alike(one: Any, other: Any) -> bool:
     return content is not None and content == _content(other)
 
 
-def _content(given: Any) -> Any:
+def _content(given: Any) -> bytes | None:
     """Return what tells an object from others of its class; of a function its code, defaults and closure."""
     if inspect.isfunction(given):
         cells = [cell.cell_contents for cell in given.__closure__ or ()]
         held = _pickled((given.__defaults__, given.__kwdefaults__, cells))
-        return held and (held, _of_code(given.__code__))
-    return _pickled(given)
+        return held and held + repr(_of_code(given.__code__)).encode()
+    return _pickled(given) or _pickled(
+        getattr(given, "__dict__", None) or given
+    )  # its class may be a local one
 
 
 def _of_code(code: CodeType) -> tuple[Any, ...]:
@@ -114,7 +133,20 @@ def _of_code(code: CodeType) -> tuple[Any, ...]:
 
 
 def _pickled(value: Any) -> bytes | None:
+    found = io.BytesIO()
     try:
-        return pickle.dumps(value)
+        _Pickler(found).dump(value)
     except Exception:  # what cannot be pickled is like nothing else
         return None
+    return found.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Writes PyTorch's tensors by their values: its own way names storages differently each time."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Write a tensor as its numbers' bytes."""
+        if not callable(getattr(type(obj), "detach", None)):
+            return NotImplemented
+        values = obj.detach().cpu().numpy()
+        return bytes, (f"{values.dtype} {values.shape}".encode() + values.tobytes(),)

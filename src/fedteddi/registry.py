@@ -18,6 +18,7 @@ from fedteddi.errors import InputError, nearest_hint, reworded, shown
 from fedteddi.given import (
     PLAIN,
     PYTHON,
+    code_of,
     from_elsewhere,
     given_object,
     importable_name,
@@ -166,7 +167,10 @@ def may_be_part(value: Any) -> bool:
 
 
 def source(kind: Kind, name: str) -> bytes | None:
-    """Return the source of a part that is not built in: its file, or of a script or notebook its own lines."""
+    """Return the source of a part that is not built in: its file, or of a script or notebook its own lines.
+
+    Of one that was typed into an interpreter it is the compiled code.
+    """
     if name in kind.built_in():
         return None
     where = name.rpartition(":")[0]
@@ -179,7 +183,7 @@ def source(kind: Kind, name: str) -> bytes | None:
             return inspect.getsource(defined).encode()
         return Path(inspect.getsourcefile(defined) or "").read_bytes()
     except (OSError, TypeError):
-        return None  # typed into an interpreter, or not written in Python
+        return code_of(defined)
 
 
 def source_checksums(parts: Iterable[tuple[Kind, str]]) -> dict[str, str]:

@@ -87,7 +87,7 @@ def test_functions_are_checked_as_classes_are() -> None:
         return steady(positions_m, draws) * len(calls)
 
     with pytest.raises(
-        InputError, match=r"radio\.channel=python:counting gave other gains after other rounds"
+        InputError, match=r"radio\.channel=python:counting\S* gave other gains after other rounds"
     ):
         records(radio__channel=counting)
     with pytest.raises(InputError, match=r"training\.local_training=\S*:halved returned .* of shape"):
@@ -218,6 +218,31 @@ print("resumed", accuracy(resumed), type(resumed.model()).__name__)
 """
 
 
+CHANGING = """
+import torch
+from torch import nn
+from fedteddi import InputError, fill_band, simulate
+from small_world import tiny_data, tiny_settings
+
+class Rule:
+    name = "of-a-cell"
+    def __init__(self, most):
+        self._most = most
+    def select(self, view, rng):
+        return fill_band(view, view.schedulable[: self._most])
+
+def play(most, seed, **how):
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+    try:
+        run = simulate(tiny_settings(), scheduler=Rule(most), training__model=net, data=tiny_data(), out="run", **how)
+        return len(run.records)
+    except InputError as error:
+        return error
+
+"""
+
+
 def session(text: str, folder: Path) -> dict[str, str]:
     """What an interpreter that reads cells from a pipe prints, by first words; there is no file to find code in."""
     path = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")])
@@ -245,6 +270,23 @@ def test_parts_of_a_session_without_files_run_in_lock_step_and_resume_in_another
     assert first["compared"] == f"[{', '.join(names)}]"
     second = session(SESSION + RESUMED, tmp_path)
     assert second["resumed"] == first["whole"]
+
+
+def test_other_objects_under_the_same_names_do_not_resume(tmp_path: Path) -> None:
+    """Typed into an interpreter, code has no source: what was compiled, and what an object holds, is compared."""
+    assert session(CHANGING + 'print("rounds", play(2, 0, time_limit_s=0.0))', tmp_path) == {"rounds": "0"}
+    other = 'print("most", play(3, 0, resume=True))\nprint("weights", play(2, 1, resume=True))\n'
+    said = session(CHANGING + other + 'print("same", play(2, 0, resume=True))', tmp_path)
+    assert said["most"].startswith("run was started with other settings (scheduler was 'python:of-a-cell@")
+    assert said["weights"].startswith(
+        "run was started with other settings (training.model was 'python:Sequential@"
+    )
+    assert int(said["same"]) == 14  # two, five and four rounds, and three frames' first models
+    (tmp_path / "run").rename(tmp_path / "whole")
+    session(CHANGING + "play(2, 0, time_limit_s=0.0)", tmp_path)
+    edited = CHANGING.replace("view.schedulable[:", "view.schedulable[1:][:")
+    said = session(edited + 'print("code", play(2, 0, resume=True))', tmp_path)
+    assert "has changed since run was written: restore it" in said["code"]
 
 
 def test_what_another_process_cannot_find_is_said_in_one_sentence(

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from fedteddi.errors import InputError, shown
-from fedteddi.given import name_in_python
+from fedteddi.given import label_in, name_in_python
 from fedteddi.registry import Kind, find, make, name_of, named_part, read_value
 from fedteddi.schedulers import rules
 from fedteddi.schedulers.everyone import Everyone
@@ -65,7 +65,7 @@ def rule_text(given: Any) -> str:
 
 
 def _folder_name(text: str, options: str = "") -> str:
-    return re.sub(r"[^\w.-]+", "-", text.rpartition(":")[2] + options).strip("-") or "rule"
+    return re.sub(r"[^\w.-]+", "-", label_in(text) + options)
 
 
 @cache
