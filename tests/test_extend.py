@@ -10,6 +10,7 @@ import torch
 
 from fedteddi import check_aggregation, check_channel, check_local_training, simulate
 from fedteddi.aggregation import make_aggregation
+from fedteddi.learning.datasets.given import as_dataset
 from fedteddi.learning.local_training import make_local_training
 from fedteddi.registry import find
 from fedteddi.settings import override
@@ -78,3 +79,21 @@ def test_the_aggregation_of_the_page(tmp_path: Path) -> None:
 def test_the_local_training_of_the_page(tmp_path: Path) -> None:
     rule = make_local_training(f"{printed('local-training', tmp_path)}:Clipped", most=0.05)
     assert check_local_training(rule) == {}
+
+
+def test_the_objects_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As printed, in a session of its own: features learnt by a user's network, under a user's rule and channel."""
+    (source,) = re.findall(r"```python\n(.*?)```", PAGES["python"], re.S)
+    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path))
+    session: dict[str, Any] = {"__name__": "a_cell"}
+    exec(source, session)
+    features, labels, study = (session[name] for name in ("features", "labels", "study"))
+    data = as_dataset(((features[:1500], labels[:1500]), (features[1500:], labels[1500:])))
+    assert study.schedulers == ["strongest", "random"]
+    for run in study.runs:
+        assert run.records[-1].balanced is not None
+        assert run.records[-1].balanced > 0.6  # by chance 0.25
+    with torch.no_grad():
+        guesses = session["model"](data.normalised(data.test_images)).argmax(dim=1)
+    right = [float((guesses[data.test_labels == c] == c).float().mean()) for c in range(4)]
+    assert study.runs[0].records[-1].class_accuracy == pytest.approx(right)

@@ -12,6 +12,7 @@ import pytest
 from cli_runner import Outcome
 from fedteddi import InputError, RoundView, Schedule, make_scheduler
 from fedteddi.cli.parts import KINDS
+from fedteddi.given import label_in
 from fedteddi.learning.datasets.dataset import load_dataset
 from fedteddi.registry import (
     BUILT_IN,
@@ -70,7 +71,7 @@ def test_a_new_kind_is_a_few_lines() -> None:
 def test_an_object_is_found_again_by_its_name() -> None:
     """Importable ones by `module:name`, so that another process finds them as well; others in this process."""
 
-    class Local:
+    class Nearby:
         pass
 
     assert name_of("as-it-is") == "as-it-is"
@@ -78,12 +79,12 @@ def test_an_object_is_found_again_by_its_name() -> None:
     assert name_of(tiny_data) == "small_world:tiny_data"
     assert load_object(name_of(tiny_data)) is tiny_data
     made = Red(shade=7)
-    for given, name in ((Local, "python:Local"), (made, "python:Red")):
-        assert name_of(given) == name
-        assert find(Kind(name="x", one="x", built_in=dict), name).value is given
+    for given, name in ((Nearby, "Nearby"), (made, "Red")):
+        assert label_in(name_of(given)) == name
+        assert find(Kind(name="x", one="x", built_in=dict), name_of(given)).value is given
     assert make(COLOURS, name_of(made)) is made
-    with pytest.raises(InputError, match=r"python:Red has no option 'shade': it has none"):
-        make(COLOURS, "python:Red", shade=1)
+    with pytest.raises(InputError, match=r"python:Red@\w+ has no option 'shade': it has none"):
+        make(COLOURS, name_of(made), shade=1)
     with pytest.raises(
         InputError, match="'python:Blue' is an object of the Python process that started the run"
     ):
@@ -104,7 +105,7 @@ def test_schedulers_may_be_classes_instances_and_functions() -> None:
     assert (named_rule(Random).name, named_rule(Random).scheduler) == ("random", "random")
     sharing = Random(spare_band="share")
     assert make_scheduler(sharing) is sharing
-    assert named_rule(sharing).name == "random"
+    assert named_rule(sharing) == named_rule("random[spare_band=share]")
 
     def nobody(view: RoundView, rng: np.random.Generator) -> Schedule:  # noqa: ARG001
         return Schedule(clients=(), bandwidth_hz=())

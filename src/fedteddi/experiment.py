@@ -3,18 +3,21 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.registry import name_of, option_defaults
+from fedteddi.given import PYTHON, label_in
+from fedteddi.registry import option_defaults
 from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
-from fedteddi.schedulers.registry import SCHEDULERS, find_scheduler, named_rule
+from fedteddi.schedulers.registry import find_scheduler, named_rule, rule_text
 from fedteddi.settings import Settings
 from fedteddi.simulation.play import THE_FOLDER_ITSELF, RunOptions, play_runs, split_keywords
 from fedteddi.simulation.session import Progress, Watch
 
 __all__ = [
+    "Experiment",
     "Progress",
     "RunOptions",
     "Watch",
@@ -27,21 +30,27 @@ __all__ = [
 ]
 
 
-def simulate(settings: Settings | None = None, *, run: RunOptions | None = None, **changes: Any) -> RunRecord:
-    """Run one experiment and return its record.
+Experiment = Settings | str | Path  # settings, a .toml file, or a name of `fedteddi list experiments`
+
+
+def simulate(
+    settings: Experiment | None = None, *, run: RunOptions | None = None, **changes: Any
+) -> RunRecord:
+    """Run one experiment, such as `simulate("evolving")` or `simulate("my.toml")`, and return its record.
 
     `changes` replace settings: `simulate(scheduler="random", radio__deadline_s=1.2)`; where a part has a name, its
     class, an instance or a function will do: `simulate(scheduler=MyRule)`. What `RunOptions` has may be given as
     keywords too: `simulate(out="runs/mine", resume=True, device="auto", data=my_data)`.
     """
     how, changes = split_keywords(run, changes)
-    if "scheduler" in changes:
-        changes["scheduler"] = name_of(changes["scheduler"], SCHEDULERS)
-    chosen = (settings or Settings()).changed(**changes)
+    if isinstance(changes.get("scheduler"), str) and (rule := named_rule(changes["scheduler"])).options:
+        changes = {"name": rule.name, "scheduler_options": rule.options} | changes
+        changes["scheduler"] = rule.scheduler
+    chosen = settings_of(settings).changed(**changes)
     if chosen.scheduler in REFERENCES:
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
-        chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
+        chosen = chosen.changed(name=label_in(chosen.scheduler))
     record = play_runs({THE_FOLDER_ITSELF: chosen}, how)[THE_FOLDER_ITSELF]
     if record.failure is not None:
         raise InputError(f"{record.title}: {record.failure.cause}")
@@ -49,7 +58,7 @@ def simulate(settings: Settings | None = None, *, run: RunOptions | None = None,
 
 
 def compare(
-    settings: Settings | None = None,
+    settings: Experiment | None = None,
     *,
     schedulers: Iterable[str | Any],
     seeds: Iterable[int] = range(5),
@@ -67,7 +76,7 @@ def compare(
     (docs/cluster.md).
     """
     how, changes = split_keywords(run, changes)
-    base = (settings or Settings()).changed(**changes)
+    base = settings_of(settings).changed(**changes)
     each = runs_of(base, named_schedulers(schedulers), seeds, deadlines_s, options or {})
     return Study(tuple(play_runs(each, how).values()))
 
@@ -99,14 +108,23 @@ def runs_of(
     return each
 
 
+def settings_of(given: Experiment | None) -> Settings:
+    """Return an experiment's settings; the defaults where none is given."""
+    if given is None:
+        return Settings()
+    return given if isinstance(given, Settings) else Settings.load(given)
+
+
 def named_schedulers(schedulers: Iterable[str | Any]) -> list[str]:
-    """Return the schedulers' names, each once; different objects must have different ones."""
+    """Return the schedulers' names, each once; objects without a name of their own must be called differently."""
     found: dict[str, Any] = {}
     for given in schedulers:
-        name = name_of(given, SCHEDULERS)
-        if found.setdefault(name, given) is not given and not isinstance(given, str):
-            raise InputError(f"two different schedulers are called {name}: give them different names")
-    return list(found)
+        name = called = given if isinstance(given, str) else rule_text(given)
+        if not isinstance(given, str) and name.startswith(PYTHON):
+            called = f"{PYTHON}{label_in(name)}"
+        if found.setdefault(called, name) != name:
+            raise InputError(f"two different schedulers are called {called}: give them different names")
+    return list(found.values())
 
 
 def play(

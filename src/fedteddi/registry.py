@@ -15,13 +15,22 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fedteddi.errors import InputError, nearest_hint, reworded, shown
+from fedteddi.given import (
+    PLAIN,
+    PYTHON,
+    code_of,
+    from_elsewhere,
+    given_object,
+    importable_name,
+    name_in_python,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 BUILT_IN = "built-in"
-PYTHON = "python:"  # what names an object that this process was given and nobody could import
-_GIVEN: dict[str, Any] = {}
+_KINDS: dict[str, "Kind"] = {}  # by name, those whose module has been imported
 
 
 def first_line(value: Any) -> str:
@@ -55,6 +64,11 @@ class Kind:
     # Raises InputError for what is none of this kind; without it, whoever uses a part checks what it does.
     check: Callable[[Any, str], None] = lambda _given, _name: None
     describe: Callable[[Any], str] = first_line
+    # Makes a part of a plain function, where a part has one method.
+    of_function: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        _KINDS[self.name] = self
 
     @property
     def group(self) -> str:
@@ -83,7 +97,7 @@ def find(kind: Kind, name: str) -> Part:
     if entry := _entry_point(kind, name):
         part = Part(name, imported(entry.load, f"the entry point {name!r}"), _distribution(entry))
     elif name.startswith(PYTHON):
-        part = Part(name, _given(name), "Python object")
+        part = Part(name, given_object(name), "Python object")
     elif ":" in name:
         part = Part(name, load_object(name), name.rpartition(":")[0])
     else:
@@ -92,7 +106,8 @@ def find(kind: Kind, name: str) -> Part:
             f"no {kind.one} is called {shown(name)}{nearest_hint(name, known)}: known are {', '.join(known)},"
             f" or {kind.your_own}"
         )
-    kind.check(part.value, name)
+    if kind.of_function is None or not inspect.isroutine(part.value):
+        kind.check(part.value, name)
     return part
 
 
@@ -105,7 +120,7 @@ def make(kind: Kind, name: str, **options: Any) -> Any:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise InputError(f"{name} has no option {shown(option)}{nearest_hint(option, known)}: {has}")
     if not isinstance(value, type):
-        return value
+        return kind.of_function(value) if kind.of_function and inspect.isroutine(value) else value
     with reworded(lambda error: f"{name} could not be made: {type(error).__name__}: {error}"):
         return value(**options)
 
@@ -118,29 +133,44 @@ def option_defaults(part: type) -> dict[str, object] | None:
     return {p.name: p.default for p in parameters}
 
 
-def is_part(value: Any) -> bool:
-    """Tell whether a value is a Python object that stands for a part: a class, a function, or one with a name."""
-    named = callable(value) or isinstance(getattr(value, "name", None), str)
-    return named and not isinstance(value, str | os.PathLike)
-
-
 def name_of(given: Any, kind: Kind | None = None) -> str:
     """Return a name under which `find` gives this object again, later and, where it can be imported, elsewhere."""
     if isinstance(given, str):
         return given
-    for name, value in (kind.built_in() if kind is not None else {}).items():
-        if value is given:
-            return name
-    module, qualified = getattr(given, "__module__", None), getattr(given, "__qualname__", "")
-    if module is not None and qualified and getattr(sys.modules.get(module), qualified, None) is given:
-        return f"{module}:{qualified}"
-    label = getattr(given, "__name__", None) or getattr(given, "name", None) or type(given).__name__
-    _GIVEN[f"{PYTHON}{label}"] = given
-    return f"{PYTHON}{label}"
+    built_in = kind.built_in() if kind is not None else {}
+    return next((name for name, value in built_in.items() if value is given), "") or name_in_python(given)
+
+
+def named_part(given: Any, kind: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the name of a part of that kind, and its options: None if it is named without any.
+
+    An object that its class would make again from plain options is named by its class, which other processes find.
+    """
+    which = known_kind(kind)
+    if not isinstance(given, type) and importable_name(type(given)):
+        options = options_of(given)
+        if options is not None:
+            defaults = option_defaults(type(given)) or {}
+            own = {key: value for key, value in options.items() if value != defaults.get(key)}
+            return name_of(type(given), which), own
+    return name_of(given, which), None if isinstance(given, type | str) else {}
+
+
+def known_kind(name: str) -> Kind | None:
+    """Return the kind of that name, if its module is loaded: a part of ours brings it along."""
+    return _KINDS.get(name)
+
+
+def may_be_part(value: Any) -> bool:
+    """Tell whether a value can be a part itself: not a name of one, nor anything that settings hold."""
+    return value is not None and not isinstance(value, (*PLAIN, os.PathLike, list, tuple, dict))
 
 
 def source(kind: Kind, name: str) -> bytes | None:
-    """Return the source of a part that is not built in: its file, or of a script or notebook its own lines."""
+    """Return the source of a part that is not built in: its file, or of a script or notebook its own lines.
+
+    Of one that was typed into an interpreter it is the compiled code.
+    """
     if name in kind.built_in():
         return None
     where = name.rpartition(":")[0]
@@ -153,7 +183,7 @@ def source(kind: Kind, name: str) -> bytes | None:
             return inspect.getsource(defined).encode()
         return Path(inspect.getsourcefile(defined) or "").read_bytes()
     except (OSError, TypeError):
-        return None  # typed into an interpreter, or not written in Python
+        return code_of(defined)
 
 
 def source_checksums(parts: Iterable[tuple[Kind, str]]) -> dict[str, str]:
@@ -203,7 +233,7 @@ def load_object(name: str) -> Any:
     module = _module_from_file(name, where) if _is_file(where) else _module(name, where)
     if not hasattr(module, attribute):
         if where == "__main__":  # of a script or notebook, and this may be a worker
-            raise _elsewhere(name)
+            raise from_elsewhere(name)
         own = [
             key
             for key, value in vars(module).items()
@@ -237,19 +267,6 @@ def _entry_point(kind: Kind, name: str) -> "EntryPoint | None":
 def _distribution(entry: "EntryPoint") -> str:
     dist = getattr(entry, "dist", None)
     return "an installed package" if dist is None else f"{dist.name} {dist.version}"
-
-
-def _given(name: str) -> Any:
-    if name not in _GIVEN:
-        raise _elsewhere(name)
-    return _GIVEN[name]
-
-
-def _elsewhere(name: str) -> InputError:
-    return InputError(
-        f"{shown(name)} is an object of the Python process that started the run: pass it there again, or put it into a"
-        " file and name it as file.py:Name"
-    )
 
 
 def _is_file(where: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError, nearest_hint
-from fedteddi.experiment import named_schedulers, play_in_turn, run_name, runs_of
+from fedteddi.experiment import Experiment, named_schedulers, play_in_turn, run_name, runs_of, settings_of
 from fedteddi.registry import read_value
 from fedteddi.results.points import Point, folder_of, frozen, point_of, value_at
 from fedteddi.results.runs import RunRecord, Study
@@ -26,7 +26,7 @@ OPTIONS = "scheduler_options__"
 
 
 def sweep(
-    settings: Settings | None = None,
+    settings: Experiment | None = None,
     *,
     schedulers: Iterable[str | Any] | None = None,
     seeds: Iterable[int] = range(5),
@@ -45,7 +45,7 @@ def sweep(
     measures over it, and `study.at(scenario__alpha=0.1)` is the comparison at one value.
     """
     how, changes = split_keywords(run, changes)
-    base = settings or Settings()
+    base = settings_of(settings)
     swept = {key: [*value] for key, value in changes.items() if _is_swept(base, key, value)}
     base = base.changed(**{key: value for key, value in changes.items() if key not in swept})
     _check_keys(swept, deadlines_s is not None)

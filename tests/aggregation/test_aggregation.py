@@ -393,7 +393,7 @@ def test_a_rule_of_ones_own_and_one_with_memory(own: Path) -> None:
     [
         ("fedavgn", "no aggregation is called 'fedavgn' (did you mean 'fedavg"),
         ("{own}:Absent", "mine.py has no 'Absent'"),
-        ("{own}:function", "mine.py:function is not an aggregation: it must be a class with aggregate(self, received)"),
+        ("{own}:function", "mine.py:function returned NoneType, not Tensor: return a vector like received.model"),
         ("{own}:Raising", "mine.py:Raising raised KeyError: 'lost' (mine.py, line "),
         ("{own}:Exiting", "mine.py:Exiting called sys.exit(4) (mine.py, line "),
         ("{own}:Numpy", "mine.py:Numpy returned ndarray, not Tensor: return a vector like received.model"),

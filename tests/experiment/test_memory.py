@@ -341,5 +341,12 @@ def test_simulate_and_compare_take_classes_instances_and_functions(tmp_path: Pat
     assert [r.clients for r in two.records if r.round] == [[0, 1], [2, 3], [4, 5], [0, 1]]
     again = simulate(settings, scheduler=Oldest(count=2), data=data, out=tmp_path / "two", resume=True)
     assert again.records == two.records
-    with pytest.raises(InputError, match="two different schedulers are called python:oldest"):
-        compare(settings, schedulers=[Oldest(count=1), Oldest(count=2)], seeds=[0], data=data)
+    both = compare(settings, schedulers=[Oldest(count=1), Oldest(count=2)], seeds=[0], data=data)
+    assert {run.scheduler: run.records for run in both.runs} == {
+        "Oldest": alone.records,
+        "Oldest-count-2": two.records,
+    }
+    first, second = Oldest(), Oldest()
+    first.of_no_parameter, second.of_no_parameter = [1], [2]  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="two different schedulers are called python:oldest: give them diff"):
+        compare(settings, schedulers=[first, second], seeds=[0], data=data)

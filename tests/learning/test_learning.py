@@ -47,7 +47,18 @@ def test_images_are_normalised_and_mirrored() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"train_images": np.zeros((4, 8, 8))}, "give bytes"),
+        (
+            {"train_images": np.zeros((4, 8, 8))},
+            "train_images are float32 and test_images uint8: give both as",
+        ),
+        (
+            {"train_images": np.zeros((4, 8, 8), dtype=object)},
+            "train_images is object with 3 dim.*: give bytes or fl",
+        ),
+        ({"train_images": np.zeros(4)}, "float64 with 1 dimensions: give bytes or floats in 2"),
+        ({"train_images": np.full((4, 8, 8), np.nan)}, "train_images holds numbers that are not finite"),
+        ({"train_images": [[1.0, 2.0], [3.0]]}, "train_images is no array"),
+        ({"train_labels": np.array([0.0, 1.0, 0.0, 1.0])}, "train_labels: give 4 class numbers"),
         ({"train_labels": np.zeros(3, dtype=int)}, "train_labels: give 4 class numbers"),
         ({"test_labels": np.array([-1, 0])}, "test_labels"),
         ({"test_images": np.zeros((2, 9, 9), dtype=np.uint8)}, "differ in shape"),
@@ -130,7 +141,7 @@ def test_foreign_models_are_checked(tmp_path: Path) -> None:
         make_model(f"{file}:norm", (1, 8, 8), 5, 0)
     with pytest.raises(InputError, match="must return a torch"):
         make_model(f"{file}:bad", (1, 8, 8), 5, 0)
-    with pytest.raises(InputError, match=r"gives \(2, 5\) for 2 images: it must give \(2, 7\)"):
+    with pytest.raises(InputError, match=r"gives \(2, 5\) for 2 inputs: it must give \(2, 7\)"):
         make_model(f"{file}:five", (1, 8, 8), 7, 0)
     with pytest.raises(InputError, match="nothing to train"):
         make_model(f"{file}:empty", (1, 8, 8), 5, 0)

@@ -1,7 +1,7 @@
 """The points of a sweep: their folders can be read back, and they come in the order of their numbers."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedteddi import InputError
@@ -19,6 +19,7 @@ KEYS = st.sampled_from(["scenario.alpha", "radio.deadline_s", "rounds", "trainin
 
 
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=2))
+@example({"scenario.alpha": " \U00010000\x7f"})  # which JSON would write in surrogates
 def test_a_folder_is_read_back_as_the_point_it_was_named_after(values: dict[str, object]) -> None:
     point = frozen_point(values)
     try:

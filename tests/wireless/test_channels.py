@@ -172,7 +172,7 @@ def test_a_channel_of_ones_own(own: Path) -> None:
         ({"channel_options": {"levl": 1}}, "shadowing has no option 'levl': it has shadowing_std_db, shadowing"),
         ({"channel": "{own}:Steady", "channel_options": {"levl": 1}}, "(did you mean 'level'?): it has level"),
         ({"channel": "{own}:Absent"}, "mine.py has no 'Absent'"),
-        ({"channel": "{own}:function"}, "mine.py:function is not a channel: it must be a class with gains"),
+        ({"channel": "{own}:function"}, "mine.py:function returned NoneType, not an array in frame 0, round 1"),
         ({"channel": "{own}:Unmakeable"}, "mine.py:Unmakeable could not be made: SystemExit: no"),
         ({"channel": "{own}:Raising"}, "mine.py:Raising raised KeyError: 'lost' (mine.py, line "),
         ({"channel": "{own}:Exiting"}, "mine.py:Exiting called sys.exit(4) (mine.py, line "),

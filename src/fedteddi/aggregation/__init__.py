@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from fedteddi.aggregation.fedavg import FedAvg
 from fedteddi.aggregation.fedavgm import FedAvgM
-from fedteddi.aggregation.rule import Aggregation, Received, State, Vector
+from fedteddi.aggregation.rule import Aggregation, FunctionAggregation, Received, State, Vector
 from fedteddi.aggregation.target_weights import TargetWeights
 from fedteddi.registry import Kind, has_method, make, must
 
@@ -27,8 +27,9 @@ AGGREGATIONS = Kind(
     built_in=lambda: BUILT_IN,
     check=must(
         has_method("aggregate"),
-        "is not an aggregation: it must be a class with aggregate(self, received)",
+        "is not an aggregation: it must be a class with aggregate(self, received), or a function (received)",
     ),
+    of_function=FunctionAggregation,
 )
 
 

@@ -1,5 +1,6 @@
 """The aggregation seam: what a rule is given, what it must return, and what its memory may be."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -46,6 +47,17 @@ class Aggregation(Protocol):
     def aggregate(self, received: Received) -> Vector:
         """Return w_k, a vector like `received.model`. The result depends on the arguments alone."""
         ...
+
+
+@dataclass(frozen=True)
+class FunctionAggregation:
+    """A function (received) as a rule."""
+
+    function: Callable[[Received], Vector]
+
+    def aggregate(self, received: Received) -> Vector:
+        """Ask the function."""
+        return self.function(received)
 
 
 def remembers(rule: Aggregation) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import fedteddi
-from fedteddi.cli import benchmark, data, experiments, parts, rounds, settings, studies
+from fedteddi.cli import benchmark, data, experiments, export, parts, rounds, settings, studies
 from fedteddi.cli.output import say
 from fedteddi.errors import InputError, NoEffectWarning
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 
 experiments.register(app)
+export.register(app)
 data.register(app)
 parts.register(app)
 settings.register(app)

@@ -1,10 +1,14 @@
-"""The models: the paper's CNN and ResNet-18 with GroupNorm, a small one for the default run, or anyone's own.
+"""The models: the paper's CNN and ResNet-18 with GroupNorm, small ones for images and features, or anyone's own.
 
 docs/paper.md says which reading of the paper each of them is.
 """
 
+import copy
+import inspect
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +16,8 @@ from torch import Tensor, nn
 from fedteddi.errors import InputError
 from fedteddi.registry import Kind, find, must, one_sentence
 
+Shape = tuple[int, ...]  # of one input: an image's channels, height and width, or how many features
+Build = Callable[[Any, int], nn.Module]  # most models know only some shapes
 GROUPS = 8  # of the CNNs' norms
 
 
@@ -60,6 +66,18 @@ def small_cnn(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         nn.Linear(32 * (height // 4) * (width // 4), 32),
         nn.ReLU(),
         nn.Linear(32, num_classes),
+    )
+
+
+def mlp(input_shape: Shape, num_classes: int) -> nn.Module:
+    """Two layers of 64 units: for features, or as the smallest model of images."""
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(math.prod(input_shape), 64),
+        nn.ReLU(),
+        nn.Linear(64, 64),
+        nn.ReLU(),
+        nn.Linear(64, num_classes),
     )
 
 
@@ -115,8 +133,9 @@ def resnet18_gn8(image_shape: tuple[int, int, int], num_classes: int) -> nn.Modu
     return resnet18(image_shape, num_classes, groups=8)
 
 
-BUILT_IN: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
+BUILT_IN: dict[str, Build] = {
     "small-cnn": small_cnn,
+    "mlp": mlp,
     "paper-cnn": paper_cnn,
     "paper-cnn-same": paper_cnn_same,
     "resnet18": resnet18,
@@ -127,32 +146,41 @@ MODELS = Kind(
     one="model",
     built_in=lambda: BUILT_IN,
     your_own="give your own as module:callable",
-    check=must(callable, "is no model: it must be a function (image_shape, num_classes)"),
+    check=must(
+        callable,
+        "is no model: it must be a torch.nn.Module, its class, or a function (input_shape, num_classes)",
+    ),
 )
 
 
-def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, seed: int) -> nn.Module:
+def make_model(name: str, input_shape: Shape, num_classes: int, seed: int) -> nn.Module:
     """Make a model by name, or by `module:callable` or `file.py:callable`, with weights drawn from the seed.
 
-    A callable gets (image_shape, num_classes) and returns an nn.Module that maps images to class scores.
+    A callable gets (input_shape, num_classes), or nothing if it takes nothing, and returns an nn.Module that maps
+    inputs to class scores. A module that exists already is copied, with the weights that it has.
     """
-    build = find(MODELS, name).value
+    part = find(MODELS, name)
+    if len(input_shape) != 3 and part.value in BUILT_IN.values() and name != "mlp":
+        raise InputError(
+            f"the model {name} takes images, the data has inputs of shape {input_shape}: use training.model=mlp, or"
+            " give your own"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         with one_sentence(f"the model {name} could not be made"):
-            model = build(image_shape, num_classes)
+            model = _made(part.value, input_shape, num_classes)
     if not isinstance(model, nn.Module):
         raise InputError(f"the model {name} made a {type(model).__name__}: it must return a torch.nn.Module")
     if not any(p.requires_grad for p in model.parameters()):
         raise InputError(f"the model {name} has nothing to train: give it parameters")
     with torch.no_grad(), _dropout_once(name, model):
         try:
-            scores = model(torch.zeros(2, *image_shape))
+            scores = model(torch.zeros(2, *input_shape))
         except (Exception, SystemExit) as error:
-            raise InputError(f"the model {name} cannot take {image_shape} images: {error}") from None
+            raise InputError(f"the model {name} cannot take inputs of shape {input_shape}: {error}") from None
     if scores.shape != (2, num_classes):
         raise InputError(
-            f"the model {name} gives {tuple(scores.shape)} for 2 images: it must give (2, {num_classes})"
+            f"the model {name} gives {tuple(scores.shape)} for 2 inputs: it must give (2, {num_classes})"
         )
     if any(True for _ in model.buffers()):
         raise InputError(
@@ -160,6 +188,27 @@ def make_model(name: str, image_shape: tuple[int, int, int], num_classes: int, s
             " treat well: use GroupNorm instead"
         )
     return model
+
+
+def _made(build: Any, input_shape: Shape, num_classes: int) -> Any:
+    """Return the module that a module, its class or a function stands for."""
+    if isinstance(build, nn.Module):
+        return copy.deepcopy(build)
+    try:
+        takes = inspect.signature(build)
+    except (TypeError, ValueError):  # not written in Python
+        return build(input_shape, num_classes)
+    if _fits(takes) and not _fits(takes, input_shape, num_classes):
+        return build()
+    return build(input_shape, num_classes)
+
+
+def _fits(takes: inspect.Signature, *given: Any) -> bool:
+    try:
+        takes.bind(*given)
+    except TypeError:
+        return False
+    return True
 
 
 @contextmanager

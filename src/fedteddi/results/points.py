@@ -93,8 +93,13 @@ def written(value: Any) -> str:
         short = f"{value:g}"
         return short if float(short) == value else repr(value)
     if isinstance(value, tuple | list):
-        return "[" + ", ".join(json.dumps(v) if isinstance(v, str) else written(v) for v in value) + "]"
+        return "[" + ", ".join(quoted(v) if isinstance(v, str) else written(v) for v in value) + "]"
     if isinstance(value, str):
         is_plain = value.strip() == value != "" and read_value(value) == value
-        return value if is_plain else json.dumps(value)
+        return value if is_plain else quoted(value)
     return str(value)
+
+
+def quoted(text: str) -> str:
+    """Return text as a string of TOML, which knows no surrogates, and DEL only escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -15,8 +15,9 @@ from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.settings import Settings, read_settings
 
 
-def read_run(path: Path) -> RunRecord:
+def read_run(path: str | Path) -> RunRecord:
     """Read one run's folder."""
+    path = Path(path)
     try:
         settings = read_settings(
             (path / "settings.toml").read_text(encoding="utf-8"), str(path / "settings.toml")
@@ -27,7 +28,7 @@ def read_run(path: Path) -> RunRecord:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
     failure = RunFolder(path).failure()
-    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure)
+    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure, trained=path)
 
 
 def read_study(*paths: str | Path, held: Mapping[str, RunRecord] | None = None) -> Study:

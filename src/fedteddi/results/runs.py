@@ -14,6 +14,7 @@ from fedteddi.results.folder import Failure
 from fedteddi.results.points import Point, in_words, ordered, wanted
 from fedteddi.results.shown import Shown
 from fedteddi.results.stretches import Stretch, stretches
+from fedteddi.results.with_model import Trained, WithModel
 from fedteddi.scenario.plan import Plan
 from fedteddi.settings import Settings
 
@@ -29,7 +30,7 @@ REFERENCES = ("everyone", "centralised")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RunRecord(Shown):
+class RunRecord(Shown, WithModel):
     """One run: its settings, who held what, and a record for every round; read from a summary, of stretches only."""
 
     settings: Settings
@@ -39,6 +40,7 @@ class RunRecord(Shown):
     failure: Failure | None = None  # why it will never be finished
     kept: tuple[Stretch, ...] = ()  # what a summary has in place of records
     point: Point = field(default_factory=dict)  # its values of what a sweep varies
+    trained: Trained | None = None  # its model's weights, or the folder they are in
 
     @classmethod
     def of(

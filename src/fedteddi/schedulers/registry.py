@@ -12,7 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from fedteddi.errors import InputError, shown
-from fedteddi.registry import Kind, find, make, name_of, read_value
+from fedteddi.given import label_in, name_in_python
+from fedteddi.registry import Kind, find, make, name_of, named_part, read_value
 from fedteddi.schedulers import rules
 from fedteddi.schedulers.everyone import Everyone
 from fedteddi.schedulers.schedule import Schedule, Scheduler
@@ -30,9 +31,7 @@ class NamedRule:
 
 def named_rule(given: str | Any) -> NamedRule:
     """Read `fedteddi`, `my_rule.py:MyRule`, `fedteddi[search=refined,lambda0=4]`, or name a Python object."""
-    if not isinstance(given, str):
-        text = name_of(given, SCHEDULERS)
-        return NamedRule(_folder_name(text), text, {})
+    given = given if isinstance(given, str) else rule_text(given)
     found = re.fullmatch(r"(?P<rule>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", given.strip())
     words = found["options"].split(",") if found is not None and found["options"] else []
     pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
@@ -51,8 +50,22 @@ def named_rule(given: str | Any) -> NamedRule:
     return NamedRule(_folder_name(found["rule"], chosen), found["rule"], options)
 
 
+def rule_text(given: Any) -> str:
+    """Return how a rule given as a class, instance or function is written: `NAME[option=value]` where that says all."""
+    name, options = named_part(given, SCHEDULERS.name)
+    if not options:
+        return name
+    words = (f"{key}={str(v).lower() if isinstance(v, bool) else v}" for key, v in options.items())
+    text = f"{name}[{','.join(words)}]"
+    try:
+        says_all = named_rule(text).options == options
+    except InputError:
+        says_all = False
+    return text if says_all else name_in_python(given)
+
+
 def _folder_name(text: str, options: str = "") -> str:
-    return re.sub(r"[^\w.-]+", "-", text.rpartition(":")[2] + options)
+    return re.sub(r"[^\w.-]+", "-", label_in(text) + options)
 
 
 @cache
@@ -93,6 +106,7 @@ SCHEDULERS = Kind(
     one="scheduler",
     built_in=lambda: built_in() | {Everyone.name: Everyone},
     check=_check,
+    of_function=lambda function: FunctionRule(function),
 )
 
 
@@ -111,8 +125,7 @@ def make_scheduler(name: str | Any, **options: Any) -> Scheduler:
 
     One with memory (`round-robin`) is a `SchedulerWithMemory`; Python's types do not say which name has one.
     """
-    made = make(SCHEDULERS, name_of(name, SCHEDULERS), **options)
-    return cast(Scheduler, FunctionRule(made) if inspect.isroutine(made) else made)
+    return cast(Scheduler, make(SCHEDULERS, name_of(name, SCHEDULERS), **options))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """One experiment as validated data. Every key has a default; unknown ones are refused."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from fedteddi.errors import InputError, nearest_hint, shown
-from fedteddi.registry import is_part, name_of, read_value
+from fedteddi.registry import known_kind, may_be_part, name_of, named_part, read_value
 from fedteddi.settings.estimates import EstimateSettings, EvaluationSettings
 from fedteddi.settings.key import Section, key
 from fedteddi.settings.radio import RadioSettings
@@ -43,11 +45,24 @@ class Settings(Section):
     privacy: PrivacySettings = PrivacySettings()
     fleet: FleetSettings = FleetSettings()
 
+    @classmethod
+    def load(cls, experiment: str | Path) -> "Settings":
+        """Load an experiment: a .toml file, or a name of `fedteddi list experiments`."""
+        from fedteddi.settings.experiments import load_experiment
+
+        return load_experiment(experiment)
+
     def changed(self, **changes: Any) -> "Settings":
-        """Return a copy with some keys replaced; a double underscore leads into a section: `radio__deadline_s=1.2`."""
+        """Return a copy with some keys replaced; a double underscore leads into a section: `radio__deadline_s=1.2`.
+
+        Where a key names a part, its class, an instance or a function will do.
+        """
         data = self.model_dump()
+        named: dict[str, Any] = {}
         for name, value in changes.items():
-            _put(data, name.split("__"), name_of(value) if is_part(value) else value)
+            named |= _named(name, value, changes) if may_be_part(value) else {}
+        for name, value in (changes | named).items():
+            _put(data, name.split("__"), value)
         return parse_settings(data)
 
 
@@ -68,6 +83,35 @@ def override(settings: Settings, words: list[str]) -> Settings:
             raise InputError(f"--set {word!r}: write it as key=value, such as radio.deadline_s=1.2")
         changes[name.strip().replace(".", "__")] = read_value(value)
     return settings.changed(**changes)
+
+
+def _named(key: str, given: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes that stand for a part given as an object: its name, and its options unless others are said.
+
+    Nothing, if the key does not name a part.
+    """
+    *path, last = key.split("__")
+    section: Any = Settings
+    for step in path:
+        section = getattr(section.model_fields.get(step), "annotation", None)
+        if not (isinstance(section, type) and issubclass(section, Section)):
+            return {}
+    extra = getattr(section.model_fields.get(last), "json_schema_extra", None)
+    kind = extra.get("named") if isinstance(extra, dict) else ""
+    if not kind:
+        return {}
+    if f"{last}_options" not in section.model_fields:
+        return {key: name_of(given, known_kind(str(kind)))}
+    name, options = named_part(given, str(kind))
+    own, found = {}, {}
+    for option, value in (options or {}).items():
+        if option in section.model_fields:  # as [radio] has some of its channels' options
+            found["__".join([*path, option])] = value
+        else:
+            own[option] = value
+    if options is not None:
+        found[f"{key}_options"] = own
+    return {key: name} | {one: value for one, value in found.items() if one not in changes}
 
 
 def _put(data: dict[str, Any], path: list[str], value: Any) -> None:

@@ -5,7 +5,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from fedteddi.errors import InputError
+from fedteddi.errors import InputError, nearest_hint
 from fedteddi.registry import Kind, find, must
 from fedteddi.settings.experiment import Settings
 from fedteddi.settings.files import read_settings
@@ -36,14 +36,23 @@ EXPERIMENTS = Kind(
 )
 
 
-def load_experiment(name: str) -> Settings:
+def load_experiment(name: str | Path) -> Settings:
     """Load an experiment: a TOML file, or one that has a name."""
-    path = Path(name) if name.endswith(".toml") else find(EXPERIMENTS, name).value
+    path = Path(name) if str(name).endswith(".toml") else find(EXPERIMENTS, str(name)).value
     if isinstance(path, Settings):
         return path
     try:
         return read_settings(path.read_text(encoding="utf-8"), path.name)
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): give a .toml file") from None
+        raise InputError(
+            f"{path} cannot be read ({error.strerror}){_nearest(path)}: give a .toml file"
+        ) from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text: give a .toml file") from None
+
+
+def _nearest(path: Path) -> str:
+    """Return the experiment that may be meant by a file that is not there: a file beside it, or a name."""
+    beside = [str(file) for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    named = path.stem if path.stem in EXPERIMENTS.built_in() else ""
+    return f" (did you mean {named!r}?)" if named else nearest_hint(str(path), beside)

@@ -45,6 +45,7 @@ def save_checkpoint(run: Run) -> None:
         "aggregation": _packed(state.aggregation, "aggregation", tensors),
         "best_aggregation": _packed(run.best_aggregation, "best_aggregation", tensors),
         "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
+        "inputs": run.inputs.as_json(),  # so that the model can be used without the data
         "finished": run.finished,
         "rounds_bytes": rounds_bytes,
         "timing_bytes": timing_bytes,

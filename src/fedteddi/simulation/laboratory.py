@@ -15,6 +15,7 @@ from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.protocol.state import ServerState
+from fedteddi.results.trained import Inputs
 from fedteddi.settings import Settings
 from fedteddi.simulation import evaluator, frames
 from fedteddi.simulation.clients import Clients
@@ -40,6 +41,7 @@ class Laboratory:
         self.keep_going = keep_going
         self.data = data or load_dataset(settings.dataset)
         self.data = self.data.with_test_images(settings.evaluation.test_images)
+        self.inputs = Inputs(shape=self.data.image_shape, mean=self.data.mean, std=self.data.std)
         self.model = FlatModel(
             make_model(settings.training.model, self.data.image_shape, self.data.num_classes, settings.seed)
         )
@@ -58,6 +60,10 @@ class Laboratory:
                 f"training.batch_size={settings.training.batch_size} is more than a client holds"
                 f" ({min(len(own) for frame in plan.frames for own in frame.held)}): use smaller batches"
             )
+        if settings.training.augment != "none" and len(self.inputs.shape) != 3:
+            raise InputError(
+                f"training.augment={settings.training.augment!r} varies images, and the data are features: use none"
+            )
         classes = self.data.num_classes
         state = ServerState(
             weights=self.engine.place(self._first_weights(settings)),
@@ -66,7 +72,8 @@ class Laboratory:
             times_scheduled=np.zeros(plan.num_clients, dtype=np.int64),
         )
         clients = Clients(settings, plan, world)
-        return Run(settings, plan, state, clients, world.environment(settings, plan.num_clients))
+        environment = world.environment(settings, plan.num_clients)
+        return Run(settings, plan, state, clients, environment, self.inputs)
 
     def _first_weights(self, settings: Settings) -> Tensor:
         """w_{0,0}: what the model is made with."""

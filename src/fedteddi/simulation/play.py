@@ -10,10 +10,12 @@ from typing import Any
 
 from fedteddi.errors import InputError, NoEffectWarning
 from fedteddi.learning.cpu import usable_threads
-from fedteddi.learning.datasets.dataset import Dataset, load_dataset
+from fedteddi.learning.datasets.dataset import load_dataset
+from fedteddi.learning.datasets.given import as_dataset
 from fedteddi.protocol.server import needs_of
 from fedteddi.results.folder import RunFolder, check_out, locked
 from fedteddi.results.runs import RunRecord
+from fedteddi.results.trained import Weights
 from fedteddi.settings import Settings
 from fedteddi.settings.effect import Player, without_effect
 from fedteddi.simulation.in_process import Exchange
@@ -30,7 +32,8 @@ THE_FOLDER_ITSELF = ""  # the name of a run that lies in no folder of runs
 class RunOptions:
     """How runs are played: on what, where to, for how long. What they compute is in their settings."""
 
-    data: Dataset | None = None  # in place of the data set that the settings name
+    # A Dataset, arrays, or two of PyTorch's data sets (learning/datasets/given.py), in place of the settings' data set.
+    data: Any = None
     data_dir: str | Path | None = None  # where cifar10 and cifar100 lie
     device: str = "cpu"  # cpu, cuda, or auto
     out: str | Path | None = None  # the folder to write; None: nothing is written
@@ -75,10 +78,14 @@ def play_runs(
                 play_together(laboratory, runs, folder, stop_at, how.watch)
             else:
                 play_in_groups(cluster, laboratory, runs, folder, holder, stop_at, how.watch)
-    return {
-        name: RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
-        for name, run in runs.items()
-    }
+    return {name: _record(run, name, how.folder) for name, run in runs.items()}
+
+
+def _record(run: Run, name: str, folder: Path | None) -> RunRecord:
+    """Return what became of a run; its weights stay in memory only where they are in no folder."""
+    record = RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
+    trained = Weights(run.state.weights.cpu(), run.inputs) if folder is None else folder / name
+    return replace(record, trained=trained)
 
 
 def _check(each: Mapping[str, Settings], how: RunOptions) -> None:
@@ -106,7 +113,7 @@ def _warn_of_no_effect(runs: Mapping[str, Run], *, on_fleet: bool) -> None:
 def _prepared(each: Mapping[str, Settings], how: RunOptions) -> tuple[Laboratory, dict[str, Run]]:
     """Make the laboratory and all runs before the folder: if something is wrong, nothing is left behind."""
     first = next(iter(each.values()))
-    data = load_dataset(first.dataset, how.data_dir) if how.data is None else how.data
+    data = load_dataset(first.dataset, how.data_dir) if how.data is None else as_dataset(how.data)
     if how.data is not None:  # the record must not claim another
         each = {name: settings.changed(dataset=data.name) for name, settings in each.items()}
     # With a cluster, this process only finds out whether all is well.

@@ -124,6 +124,7 @@ class Pretrained:
             key.update(own)
         key.update(self.data.train_images[samples].numpy().tobytes())
         key.update(self.data.train_labels[samples].numpy().tobytes())
+        key.update(self.data.scale_bytes)
         key.update(run.state.weights.cpu().numpy().tobytes())
         return key.hexdigest()[:32]
 

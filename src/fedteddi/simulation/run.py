@@ -18,6 +18,7 @@ from fedteddi.protocol.record import RoundRecord
 from fedteddi.protocol.state import ServerState
 from fedteddi.registry import source_checksums
 from fedteddi.results.folder import Failure, RunFolder
+from fedteddi.results.trained import Inputs
 from fedteddi.scenario.plan import Plan
 from fedteddi.scenario.replay import REPLAYS
 from fedteddi.schedulers.registry import SCHEDULERS, make_scheduler
@@ -38,6 +39,7 @@ class Run:
     state: ServerState
     clients: Clients
     environment: Environment
+    inputs: Inputs  # what its model takes
     folder: RunFolder | None = None
     best_weights: Tensor | None = None
     best_aggregation: State = None  # what the aggregation rule remembered then

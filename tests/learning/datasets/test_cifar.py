@@ -105,7 +105,7 @@ def test_more_labels_than_classes_are_refused() -> None:
 
 def test_mean_and_deviation_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted piece by piece; the oracle holds all pixels as floats."""
-    monkeypatch.setattr("fedteddi.learning.datasets.dataset.PIECE_IMAGES", 7)
+    monkeypatch.setattr("fedteddi.learning.datasets.arrays.PIECE_IMAGES", 7)
     images = np.random.default_rng(3).integers(0, 200, size=(30, 3, 5, 6), dtype=np.uint8)
     data = Dataset.from_arrays("mine", images, np.arange(30), images, np.arange(30))
     pixels = images.astype(np.float64)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cli_runner import Outcome
 from fedteddi import InputError, compare
@@ -14,6 +15,7 @@ from fedteddi.cli.options import with_local_ray
 from fedteddi.cli.progress import watching
 from fedteddi.experiment import Progress
 from fedteddi.results.folder import check_shared, locked
+from fedteddi.results.trained import weights_of
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.parallel import cluster, worker
 from fedteddi.simulation.parallel import groups as ray_groups
@@ -185,6 +187,24 @@ def test_a_group_is_played_as_everything_is(tmp_path: Path) -> None:
     run = Laboratory(settings, tiny_data()).new_run(settings)
     account.take_over(run)
     assert (run.records, run.finished, run.state.rounds_done) == (account.records, True, 2)
+    assert account.weights is None  # they are in the folder
+
+
+def test_a_group_without_a_folder_brings_its_weights(tmp_path: Path) -> None:
+    (account,) = play_group(tiny_data(), group(None, None), lambda _: None)
+    kept = compare(
+        tiny_settings(rounds=[2, 0, 0]),
+        schedulers=["fedteddi"],
+        seeds=[0],
+        data=tiny_data(),
+        out=tmp_path / "out",
+    )
+    settings = tiny_settings(rounds=[2, 0, 0])
+    run = Laboratory(settings, tiny_data()).new_run(settings)
+    before = run.state.weights
+    account.take_over(run)
+    assert torch.equal(run.state.weights, weights_of(kept.runs[0]).vector)
+    assert not torch.equal(run.state.weights, before)
 
 
 def test_a_group_tells_of_pretraining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Labelled images, kept as bytes and normalised batch by batch."""
+"""Labelled images or features, kept as they are given (images as bytes, if they are) and normalised batch by batch."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -9,21 +9,25 @@ from typing import IO
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from fedteddi.errors import InputError, shown
 from fedteddi.learning.augmentation import viewed
+from fedteddi.learning.datasets.arrays import as_inputs, as_labels, input_statistics
 from fedteddi.learning.datasets.catalogue import CIFAR, DATASETS, EMBEDDED, located_cifar
 from fedteddi.learning.datasets.cifar import read_cifar
 from fedteddi.registry import find, one_sentence
 
 PARTS = ("train_images", "train_labels", "test_images", "test_labels")
-PIECE_IMAGES = 4096  # counted at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    """Images [M, channels, height, width] as bytes and labels [M], for training and for testing."""
+    """Inputs and labels [M], for training and for testing.
+
+    Inputs are images [M, channels, height, width], bytes or floats, or features [M, F]; both are called images here.
+    """
 
     name: str
     num_classes: int
@@ -31,50 +35,57 @@ class Dataset:
     train_labels: Tensor
     test_images: Tensor
     test_labels: Tensor
-    mean: Tensor  # per channel, of the training images, in 0..255: [channels, 1, 1]
+    mean: Tensor  # per channel, of the training images: [channels, 1, 1]; of features per feature: [F]
     std: Tensor
 
     @classmethod
     def from_arrays(
         cls,
         name: str,
-        train_images: np.ndarray,
-        train_labels: np.ndarray,
-        test_images: np.ndarray,
-        test_labels: np.ndarray,
+        train_images: ArrayLike,
+        train_labels: ArrayLike,
+        test_images: ArrayLike,
+        test_labels: ArrayLike,
         *,
         num_classes: int | None = None,
+        normalise: bool = True,
     ) -> "Dataset":
-        """Make a data set of any labelled byte images: [M, H, W], [M, H, W, channels] or [M, channels, H, W].
+        """Make a data set of images, [M, H, W], [M, H, W, channels] or [M, channels, H, W], or of features, [M, F].
 
-        Without `num_classes`, the highest label says how many classes there are.
+        Models see them with mean 0 and deviation 1 per channel or feature, by the training part; `normalise=False`
+        gives floats as they are. Without `num_classes`, the highest label says how many classes there are.
         """
-        train_images = _channels_first("train_images", train_images)
-        test_images = _channels_first("test_images", test_images)
-        if train_images.shape[1:] != test_images.shape[1:]:
-            raise InputError("train_images and test_images differ in shape: give images of one shape")
-        _check_labels("train_labels", train_labels, len(train_images))
-        _check_labels("test_labels", test_labels, len(test_images))
-        if not len(train_labels) or not len(test_labels):
+        train, test = (
+            as_inputs(*part) for part in (("train_images", train_images), ("test_images", test_images))
+        )
+        if train.shape[1:] != test.shape[1:]:
+            raise InputError("train_images and test_images differ in shape: give inputs of one shape")
+        if train.dtype != test.dtype:
+            raise InputError(
+                f"train_images are {train.dtype} and test_images {test.dtype}: give both as bytes, or both as floats"
+            )
+        labels = as_labels("train_labels", train_labels, len(train))
+        test_of = as_labels("test_labels", test_labels, len(test))
+        if not len(labels) or not len(test_of):
             raise InputError(
                 f"the data set {name} has no training or no test images: give at least one of each"
             )
-        highest = int(max(train_labels.max(), test_labels.max()))
+        highest = int(max(labels.max(), test_of.max()))
         if num_classes is not None and highest >= num_classes:
             raise InputError(
                 f"num_classes={num_classes}, but the data set {name} has the label {highest}:"
                 f" give at least {highest + 1}"
             )
-        mean, std = _channel_statistics(train_images)
+        mean, std = input_statistics(train) if normalise else (np.zeros(1), np.ones(1))
         return cls(
             name=name,
             num_classes=highest + 1 if num_classes is None else num_classes,
-            train_images=torch.from_numpy(train_images),
-            train_labels=torch.from_numpy(train_labels.astype(np.int64)),
-            test_images=torch.from_numpy(test_images),
-            test_labels=torch.from_numpy(test_labels.astype(np.int64)),
-            mean=torch.tensor(mean, dtype=torch.float32)[:, None, None],
-            std=torch.tensor(np.where(std > 0, std, 1.0), dtype=torch.float32)[:, None, None],
+            train_images=torch.from_numpy(train),
+            train_labels=torch.from_numpy(labels),
+            test_images=torch.from_numpy(test),
+            test_labels=torch.from_numpy(test_of),
+            mean=_by_channel(mean, train.shape[1:]),
+            std=_by_channel(np.where(std > 0, std, 1.0), train.shape[1:]),
         )
 
     @cached_property
@@ -83,16 +94,23 @@ class Dataset:
         digest = hashlib.sha256()
         for part in PARTS:
             digest.update(getattr(self, part).numpy().tobytes())
+        digest.update(self.scale_bytes)
         return digest.hexdigest()
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Channels, height, width."""
-        channels, height, width = self.train_images.shape[1:]
-        return int(channels), int(height), int(width)
+    def scale_bytes(self) -> bytes:
+        """How inputs are normalised, where that does not follow from bytes: for checksums."""
+        if self.train_images.dtype == torch.uint8 and bool(self.mean.any()):
+            return b""
+        return self.mean.numpy().tobytes() + self.std.numpy().tobytes()
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Channels, height, width; or how many features."""
+        return tuple(self.train_images.shape[1:])
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Turn bytes into floats of mean 0 and deviation 1 per channel."""
+        """Turn inputs into what models see: floats of mean 0 and deviation 1 per channel or feature."""
         return (images.float() - self.mean) / self.std
 
     def training_batch(self, indices: np.ndarray, views: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
@@ -154,33 +172,7 @@ def _from_npz(name: str, file: IO[bytes]) -> Dataset:
         ) from None
 
 
-def _check_labels(part: str, labels: np.ndarray, number: int) -> None:
-    if labels.shape != (number,) or labels.dtype.kind not in "iu" or (number and labels.min() < 0):
-        raise InputError(f"{part}: give {number} class numbers from 0, one for every image")
-
-
-def _channels_first(part: str, images: np.ndarray) -> np.ndarray:
-    if images.dtype != np.uint8 or images.ndim not in (3, 4):
-        raise InputError(
-            f"{part} is {images.dtype} with {images.ndim} dimensions: give bytes (uint8) in 3 or 4"
-        )
-    if images.ndim == 3:
-        return np.ascontiguousarray(images[:, None])
-    if images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
-        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-    return np.ascontiguousarray(images)
-
-
-def _channel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return every channel's mean and standard deviation, from how often each byte occurs.
-
-    As floats, CIFAR's images would take a gigabyte.
-    """
-    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
-    for start in range(0, len(images), PIECE_IMAGES):
-        for channel, pixels in enumerate(images[start : start + PIECE_IMAGES].swapaxes(0, 1)):
-            counts[channel] += np.bincount(pixels.reshape(-1), minlength=256)
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    byte = np.arange(256)
-    mean = shares @ byte  # [channels, 256] @ [256] -> [channels]
-    return mean, np.sqrt((shares * (byte - mean[:, None]) ** 2).sum(axis=1))
+def _by_channel(values: np.ndarray, shape: tuple[int, ...]) -> Tensor:
+    """Return values of channels [channels, 1, 1], or of features [F], from as many of them or one for all."""
+    found = torch.from_numpy(np.broadcast_to(values, shape[:1]).astype(np.float32))
+    return found.reshape(-1, *[1] * (len(shape) - 1))

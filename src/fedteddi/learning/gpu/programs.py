@@ -40,6 +40,12 @@ class Question(NamedTuple):
     outputs: Tensor | None = None  # [jobs, C]; None: all
 
 
+def channels_last(images: Tensor) -> Tensor:
+    """Return images, or features as images of one pixel and a channel for each: [n, H, W, channels]."""
+    as_images = images if images.dim() == 4 else images[:, :, None, None]
+    return as_images.permute(0, 2, 3, 1).contiguous()
+
+
 class Programs:
     """Functions of stacked models of one shape on one data set, which lies on the device."""
 
@@ -52,8 +58,10 @@ class Programs:
         self.plain = model.module
         self.stacked = stacked_copy(model.module)
         # Bytes stay bytes until a program gathers them; channels last, as the programs want them.
-        self.train_images = data.train_images.permute(0, 2, 3, 1).contiguous().to(device)
-        self.test_images = data.test_images.permute(0, 2, 3, 1).contiguous().to(device)
+        self.input_shape = data.image_shape
+        self.train_images, self.test_images = (
+            channels_last(images).to(device) for images in (data.train_images, data.test_images)
+        )
         self.train_labels = data.train_labels.to(device)
         self.test_labels = data.test_labels.to(device)
         self.mean, self.std = (v.flatten().to(device) for v in (data.mean, data.std))
@@ -99,7 +107,7 @@ class Programs:
 
     def _plain_scores(self, weights: Tensor, images: Tensor, job: int) -> Tensor:
         own = dict(zip(self.names, (p[job] for p in parts(weights, self.shapes)), strict=True))
-        found: Tensor = functional_call(self.plain, own, (images[2 * job : 2 * job + 2].permute(0, 3, 1, 2),))
+        found: Tensor = functional_call(self.plain, own, (self.as_given(images[2 * job : 2 * job + 2]),))
         return found
 
     def _same(self, jobs: Params, images: Tensor, expected: Tensor) -> bool:
@@ -135,7 +143,7 @@ class Programs:
 
     def scores(self, params: Params, images: Tensor, keys: Tensor | None) -> Tensor:
         """Return class scores [jobs·m, C] of images [jobs·m, H, W, channels] in the jobs' models."""
-        images = images.permute(0, 3, 1, 2)
+        images = self.as_given(images)
         named = dict(zip(self.names, params, strict=True))
         if self.stacked is not None:
             self.stacked.train(keys is not None)
@@ -146,6 +154,10 @@ class Programs:
         by_job = images.reshape(len(params[0]), -1, *images.shape[1:])
         call = vmap(lambda own, mine: functional_call(self.plain, own, (mine,)), randomness="different")
         return call(named, by_job).flatten(0, 1).float()  # type: ignore[no-any-return]
+
+    def as_given(self, images: Tensor) -> Tensor:
+        """Return images [n, H, W, channels] as models take them: channels first, or features [n, F]."""
+        return images.permute(0, 3, 1, 2).reshape(len(images), *self.input_shape)
 
     def batch(self, source: Tensor, samples: Tensor, views: Tensor | None = None) -> Tensor:
         """Gather images [n, H, W, channels] at samples [n], as seen in views [n], and normalise them."""

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from fedteddi.learning.local_training.fedprox import FedProx
-from fedteddi.learning.local_training.rule import LocalTraining, checked_direction
+from fedteddi.learning.local_training.rule import FunctionTraining, LocalTraining, checked_direction
 from fedteddi.learning.local_training.sgd import SGD
 from fedteddi.registry import Kind, has_method, make, must
 
@@ -23,8 +23,10 @@ LOCAL_TRAINING = Kind(
     built_in=lambda: BUILT_IN,
     check=must(
         has_method("direction"),
-        "is not a local training: it must be a class with direction(self, gradient, weights, start)",
+        "is not a local training: it must be a class with direction(self, gradient, weights, start), or a function"
+        " (gradient, weights, start)",
     ),
+    of_function=FunctionTraining,
 )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fedteddi.errors import InputError
 from fedteddi.laws import Law, broken_laws, raised
-from fedteddi.learning.local_training.rule import LocalTraining, checked_direction
+from fedteddi.learning.local_training.rule import LocalTraining, called, checked_direction
 
 Step = tuple[Tensor, Tensor, Tensor]  # gradient, weights, start
 
@@ -63,7 +63,7 @@ def check_local_training(rule: LocalTraining) -> dict[str, str]:
 
     def in_words(error: BaseException) -> str:
         if isinstance(error, InputError):
-            return str(error).removeprefix(f"training.local_training={type(rule).__name__} ")
+            return str(error).removeprefix(f"{called(rule)} ")
         return raised(error)
 
     return broken_laws(LAWS, [law_steps()], lambda law, steps: law(*copy.deepcopy((rule, steps))), in_words)

@@ -1,5 +1,7 @@
 """The local-training seam: what a client's SGD step follows in place of the loss's gradient."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
@@ -24,14 +26,30 @@ class LocalTraining(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class FunctionTraining:
+    """A function (gradient, weights, start) as a rule."""
+
+    function: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+    def direction(self, gradient: Tensor, weights: Tensor, start: Tensor) -> Tensor:
+        """Ask the function."""
+        return self.function(gradient, weights, start)
+
+
+def called(rule: LocalTraining) -> str:
+    """Return what a rule is called in messages."""
+    named = rule.function if isinstance(rule, FunctionTraining) else type(rule)
+    return f"training.local_training={getattr(named, '__name__', type(named).__name__)}"
+
+
 def checked_direction(rule: LocalTraining, gradient: Tensor, weights: Tensor, start: Tensor) -> Tensor:
     """Ask a rule for a direction; whatever it does wrong becomes one sentence."""
-    name = type(rule).__name__
-    with guarded(f"training.local_training={name}", "local-training"):
+    with guarded(called(rule), "local-training"):
         found = rule.direction(gradient, weights, start)
     if not isinstance(found, Tensor) or found.shape != gradient.shape or found.dtype != gradient.dtype:
         raise InputError(
-            f"training.local_training={name} returned {_described(found)}: return a tensor like the gradient,"
+            f"{called(rule)} returned {_described(found)}: return a tensor like the gradient,"
             f" {_described(gradient)}"
         )
     return found

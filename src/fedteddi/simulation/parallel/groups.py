@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from fedteddi.errors import InputError
 from fedteddi.learning.datasets.dataset import Dataset
@@ -60,17 +61,20 @@ class Account:
     records: list[RoundRecord] = field(repr=False)
     finished: bool
     failure: Failure | None
+    weights: Tensor | None = field(default=None, repr=False)  # in the end, if they are in no folder
 
     @classmethod
-    def of(cls, run: Run, records: list[RoundRecord]) -> "Account":
+    def of(cls, run: Run, records: list[RoundRecord], weights: Tensor | None = None) -> "Account":
         """Give account of a run, with some of its records."""
         state = run.state
-        return cls(state.frame, state.round, state.rounds_done, records, run.finished, run.failure)
+        return cls(state.frame, state.round, state.rounds_done, records, run.finished, run.failure, weights)
 
     def take_over(self, run: Run) -> None:
         """Show in a run of this process what became of it elsewhere."""
         run.state.frame, run.state.round, run.state.rounds_done = self.frame, self.round, self.rounds_done
         run.records, run.finished, run.failure = self.records, self.finished, self.failure
+        if self.weights is not None:
+            run.state.weights = self.weights
 
 
 # What a group reports: its runs' accounts, seconds by what they went into, a pre-training that goes on.
@@ -176,7 +180,8 @@ def play_group(data: Dataset, group: Group, report: ToReport) -> list[Account]:
                 locks.enter_context(locked(group.folder / name))
         with writing_into(group.folder):
             play_together(laboratory, runs, group.folder, stop_at, show)
-    return [Account.of(run, run.records) for run in runs.values()]
+    kept = group.folder is not None
+    return [Account.of(run, run.records, None if kept else run.state.weights.cpu()) for run in runs.values()]
 
 
 def _last_records(run: Run) -> list[RoundRecord]:

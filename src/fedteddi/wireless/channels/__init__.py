@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fedteddi.errors import InputError, shown
 from fedteddi.registry import Kind, find, has_method, make, must, option_defaults
-from fedteddi.wireless.channels.channel import Channel, Draws, checked_gains
+from fedteddi.wireless.channels.channel import Channel, Draws, FunctionChannel, checked_gains
 from fedteddi.wireless.channels.correlated_shadowing import CorrelatedShadowing
 from fedteddi.wireless.channels.mobile import Mobile
 from fedteddi.wireless.channels.rayleigh import Rayleigh
@@ -52,8 +52,10 @@ CHANNELS = Kind(
     one="channel",
     built_in=lambda: BUILT_IN,
     check=must(
-        has_method("gains"), "is not a channel: it must be a class with gains(self, positions_m, draws)"
+        has_method("gains"),
+        "is not a channel: it must be a class with gains(self, positions_m, draws), or a function (positions_m, draws)",
     ),
+    of_function=FunctionChannel,
 )
 
 

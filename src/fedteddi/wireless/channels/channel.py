@@ -1,5 +1,6 @@
 """The channel seam: what a channel model is given, and what it must return."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -51,6 +52,17 @@ class Channel(Protocol):
         `positions_m` [N, 2] is read-only, in metres around the server. The result depends on the arguments alone.
         """
         ...
+
+
+@dataclass(frozen=True)
+class FunctionChannel:
+    """A function (positions_m, draws) as a channel model."""
+
+    function: Callable[[np.ndarray, Draws], np.ndarray]
+
+    def gains(self, positions_m: np.ndarray, draws: Draws) -> np.ndarray:
+        """Ask the function."""
+        return self.function(positions_m, draws)
 
 
 def checked_gains(channel: Channel, name: str, positions_m: np.ndarray, draws: Draws) -> np.ndarray:
