@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.extras import explains_missing
 from fedteddi.protocol.record import Accuracy as Accuracy
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure
@@ -26,6 +27,7 @@ ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
 REFERENCES = ("everyone", "centralised")
 
 
+@explains_missing
 @dataclass(frozen=True, eq=False)
 class RunRecord:
     """One run: its settings, who held what, and a record for every round; read from a summary, of stretches only."""
@@ -155,6 +157,7 @@ def _mean(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
+@explains_missing
 @dataclass(frozen=True, eq=False)
 class Study:
     """A set of runs that belong together."""
