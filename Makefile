@@ -1,6 +1,6 @@
 # Two commands are enough: `make run` and `make test`. Both set up .venv on their first use.
 .DEFAULT_GOAL := help
-.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference leaderboard clean
+.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference leaderboard dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -47,6 +47,9 @@ reference: $(READY)  ## regenerate docs/parts.md: everything built in, from the 
 
 leaderboard: $(READY)  ## regenerate docs/leaderboard.md: every scheduler on three scenarios (at most an hour; resumable)
 	$(BIN)/fedteddi benchmark --write docs/leaderboard.md
+
+dist: $(READY)  ## build the sdist and the wheel into dist/
+	$(BIN)/python -m build
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -11,7 +11,8 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, cast
@@ -41,7 +42,10 @@ WORKS = [
     "check fedteddi --rounds 5",
     "check fedavg --kind aggregation",
     "check umi --kind channel",
-    *(f"list {kind}" for kind in ("schedulers", "channels", "aggregations", "replays", "datasets", "experiments")),
+    *(
+        f"list {kind}"
+        for kind in ("schedulers", "channels", "aggregations", "replays", "datasets", "experiments")
+    ),
     "settings",
     "settings radio.deadline_s",
     "settings --schema",
@@ -59,25 +63,31 @@ LACKS = {
     "list models": "torch",
     "list local-training": "torch",
     "check sgd --kind local-training": "torch",
+    "check sionna --kind channel": "sionna",
     "data get cifar10 --data-dir data": "pooch",
     f"report {RUNS}": "pandas",
 }
 
 
-class WithoutExtras:
-    """A finder of modules that finds all but what the extras bring, as if they were not installed."""
+class Hiding:
+    """A finder of modules that finds all but the hidden ones, as if they were not installed."""
 
-    def __init__(self, finder: Any) -> None:
-        self.finder = finder
+    def __init__(self, finder: Any, hidden: Collection[str]) -> None:
+        self.finder, self.hidden = finder, hidden
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Find no module of an extra."""
-        if name.partition(".")[0] in BROUGHT_BY:
+        """Find no hidden module, and nothing inside one."""
+        if name.partition(".")[0] in self.hidden:
             return None
         return cast(ModuleSpec | None, self.finder.find_spec(name, path, target))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.finder, name)
+
+
+def hide(modules: Collection[str]) -> None:
+    """Let this process go on as if these modules were not installed."""
+    sys.meta_path[:] = [Hiding(finder, modules) for finder in sys.meta_path]
 
 
 def said(words: str) -> tuple[object, str]:
@@ -109,7 +119,9 @@ def faulty_commands() -> Iterator[str]:
     tried = {words.split()[0] for words in (*WORKS, *LACKS)}
     names = [command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands]
     names += [group.name or "" for group in app.registered_groups]
-    yield from (f"fedteddi {name}: say in {__file__} what it does without extras" for name in {*names} - tried)
+    yield from (
+        f"fedteddi {name}: say in {__file__} what it does without extras" for name in {*names} - tried
+    )
 
 
 def faulty_names() -> Iterator[str]:
@@ -143,14 +155,18 @@ def works_in_python() -> Iterator[str]:
     rule = fedteddi.make_scheduler("fedteddi", search="exact")
     if not rule.select(view, np.random.default_rng(0)).clients:
         yield "nobody is scheduled in the example round"
-    for attempt in (lambda: fedteddi.simulate, lambda: fedteddi.Dataset):
+    lacking = {
+        "fedteddi.simulate": (lambda: fedteddi.simulate, "torch"),
+        "fedteddi.flower": (lambda: import_module("fedteddi.flower"), "flwr"),
+    }
+    for name, (attempt, module) in lacking.items():
         try:
             attempt()
         except InputError as error:
-            if install_command("torch") not in str(error):
-                yield f"the command that installs the extra is missing: {error}"
+            if str(error) != f"{name} needs {module}, which is not installed: {install_command(module)}":
+                yield f"{name}: {error}"
         else:
-            yield "what simulates was imported without its extra"
+            yield f"{name} was imported without {module}"
     if not isinstance(read_study(Path(RUNS)), Study):
         yield "no study"
 
@@ -167,14 +183,17 @@ def prepare() -> None:
     (folder / "scenario.json").write_text(json.dumps({"counts": counts}), encoding="utf-8")
     accuracy = {"class_accuracy": [0.7, 0.7], "balanced": 0.7, "global": 0.7}
     played = {"clients": [0], "scheduled_new": 0, "round_s": 1.0, "uplink_bits": 8, "energy_j": 0.1}
-    rounds = [{"frame": 1, "round": 0}, {"frame": 1, "round": 1, "gradient_std": None, "objective": None} | played]
+    rounds = [
+        {"frame": 1, "round": 0},
+        {"frame": 1, "round": 1, "gradient_std": None, "objective": None} | played,
+    ]
     lines = [json.dumps(RoundRecord.from_json(one | accuracy).as_json()) for one in rounds]
     (folder / "rounds.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     if "--block" in sys.argv:
-        sys.meta_path[:] = map(WithoutExtras, sys.meta_path)
+        hide(BROUGHT_BY)
     prepare()
     found = [*faulty_commands(), *faulty_names(), *works_in_python()]
     print(*found, sep="\n")

@@ -17,6 +17,7 @@ BROUGHT_BY = {
     "matplotlib": ("sim", "report"),
     "PIL": ("sim", "report"),
     "jinja2": ("sim", "report"),
+    "plotly": ("report",),
     "flwr": ("flower",),
     "ray": ("ray",),
     "sionna": ("sionna",),
