@@ -6,7 +6,7 @@
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
-COPY pyproject.toml README.md LICENSE CHANGELOG.md constraints.txt /source/
+COPY pyproject.toml README.md LICENSE /source/
 COPY src /source/src
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /source
 

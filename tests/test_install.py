@@ -132,6 +132,8 @@ def test_the_steps_of_the_dockerfile_lead_to_a_simulation(tmp_path: Path) -> Non
     PyTorch comes from where this machine's pip looks for it, in place of PyTorch's own index.
     """
     bin = environment(tmp_path)
+    repository = "git init -q && git -c user.name=me -c user.email=me commit -q --allow-empty -m mine"
+    done("sh", "-c", repository, folder=tmp_path)  # a user's own, whose revision is not ours
     for sources, target in copied():
         _copy(sources, target, tmp_path)
     arguments = dict(step.split("=", 1) for step in steps("ARG"))
@@ -147,6 +149,8 @@ def test_the_steps_of_the_dockerfile_lead_to_a_simulation(tmp_path: Path) -> Non
     first = done(bin / "fedteddi", *json.loads(command), "--rounds", "2", folder=tmp_path)
     assert "all rounds are done; records in runs/first" in first
     assert (tmp_path / "runs/first/report/figure3-accuracy-frame1.png").stat().st_size > 1000
+    (made_on,) = {file.read_text("utf-8") for file in tmp_path.glob("runs/first/fedteddi*/environment.json")}
+    assert json.loads(made_on)["git_revision"] is None
     pinned = re.search(r"^torch==(.+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE)
     version = done(bin / "python", "-c", "import torch; print(torch.__version__)", folder=tmp_path)
     assert pinned is not None
