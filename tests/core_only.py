@@ -1,9 +1,8 @@
 """Try every command and every public name where only the core is installed; print what is not as it should be.
 
-    python tests/core_only.py            # in an environment with nothing but the core (tests/test_install.py)
-    python tests/core_only.py --block    # anywhere: the extras' modules cannot be imported (tests/test_extras.py)
+    python tests/core_only.py     # in an environment with nothing but the core (tests/test_install.py)
 
-It imports nothing but fedteddi, and works in the current folder.
+tests/test_extras.py runs it after hiding the extras' modules. It imports only fedteddi, and works in the current folder.
 """
 
 import contextlib
@@ -11,18 +10,16 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from importlib import import_module
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any, cast
 from unittest import mock
 
 import fedteddi
 from fedteddi.cli import main
 from fedteddi.cli.app import app
 from fedteddi.errors import InputError
-from fedteddi.extras import BROUGHT_BY, MissingExtraError, install_command
+from fedteddi.extras import MissingExtraError, install_command
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.reading import read_study
 from fedteddi.results.runs import Study
@@ -67,27 +64,6 @@ LACKS = {
     "data get cifar10 --data-dir data": "pooch",
     f"report {RUNS}": "pandas",
 }
-
-
-class Hiding:
-    """A finder of modules that finds all but the hidden ones, as if they were not installed."""
-
-    def __init__(self, finder: Any, hidden: Collection[str]) -> None:
-        self.finder, self.hidden = finder, hidden
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Find no hidden module, and nothing inside one."""
-        if name.partition(".")[0] in self.hidden:
-            return None
-        return cast(ModuleSpec | None, self.finder.find_spec(name, path, target))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.finder, name)
-
-
-def hide(modules: Collection[str]) -> None:
-    """Let this process go on as if these modules were not installed."""
-    sys.meta_path[:] = [Hiding(finder, modules) for finder in sys.meta_path]
 
 
 def said(words: str) -> tuple[object, str]:
@@ -192,8 +168,6 @@ def prepare() -> None:
 
 
 if __name__ == "__main__":
-    if "--block" in sys.argv:
-        hide(BROUGHT_BY)
     prepare()
     found = [*faulty_commands(), *faulty_names(), *works_in_python()]
     print(*found, sep="\n")

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
@@ -34,24 +34,24 @@ FORBIDDEN = {
 
 def test_the_core_works_alone_and_names_what_everything_else_needs(tmp_path: Path) -> None:
     """Every command, every public name and every method of a study, where no module of an extra can be imported."""
-    assert printed([ROOT / "tests" / "core_only.py", "--block"], tmp_path) == ""
+    script = "import runpy; runpy.run_path(TESTS + '/core_only.py', run_name='__main__')"
+    assert printed_without(list(BROUGHT_BY), script, tmp_path) == ""
 
 
 def test_finished_runs_are_reported_on_with_the_report_extra_alone(tmp_path: Path) -> None:
     hidden = [module for module, extras in BROUGHT_BY.items() if "report" not in extras]
     assert "torch" in hidden
-    script = (
-        f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r}); from core_only import hide, prepare, said;"
-        f" hide({hidden}); prepare(); print(said('report runs'))"
-    )
-    assert printed(["-c", script], tmp_path) == "(0, '')"
+    script = "from core_only import prepare, said; prepare(); print(said('report runs'))"
+    assert printed_without(hidden, script, tmp_path) == "(0, '')"
     assert (tmp_path / "runs" / "report" / "figure3-accuracy-frame1.png").stat().st_size > 1000
 
 
-def printed(words: Sequence[str | Path], folder: Path) -> str:
-    """Run Python in a folder; return what it printed."""
+def printed_without(modules: list[str], script: str, folder: Path) -> str:
+    """Run a script in a folder as if these modules were not installed; return what it printed."""
+    tests = str(ROOT / "tests")
+    first = f"import sys; TESTS = {tests!r}; sys.path.insert(0, TESTS); from hidden import hide; hide({modules}); "
     done = subprocess.run(
-        [sys.executable, *words],
+        [sys.executable, "-c", first + script],
         cwd=folder,
         capture_output=True,
         text=True,
