@@ -27,7 +27,7 @@ MEGABYTE = 10**6
 def extras() -> list[str]:
     """Return the extras that a user may want."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [name for name in project["optional-dependencies"] if name != "dev"]
+    return [name for name in project["optional-dependencies"] if name not in ("dev", "docs")]
 
 
 def pip(command: str, *words: str) -> None:

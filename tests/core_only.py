@@ -2,7 +2,7 @@
 
     python tests/core_only.py     # in an environment with nothing but the core (tests/test_install.py)
 
-tests/test_extras.py runs it after hiding the extras' modules. It imports only fedteddi, and works in the current folder.
+tests/test_extras.py runs it after hiding the extras' modules. It works in the current folder.
 """
 
 import contextlib

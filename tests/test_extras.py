@@ -24,6 +24,7 @@ def name_of(requirement: str) -> str:
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+FOR_USERS = [name for name in EXTRAS if name not in ("all", "dev", "docs")]
 GIVERS = {module: {name_of(one) for one in names} for module, names in packages_distributions().items()}
 FORBIDDEN = {
     contract["name"]: contract["forbidden_modules"]
@@ -81,20 +82,28 @@ def brought(requirements: Iterable[str]) -> set[str]:
 
 @pytest.mark.parametrize("module", BROUGHT_BY)
 def test_the_extra_that_is_named_brings_the_module(module: str) -> None:
-    """By the metadata of what is installed; `all` holds every extra, so whoever takes it lacks nothing."""
+    """By the metadata of what is installed; what is not, is taken to be called as its module. `all` lacks nothing."""
     for extra in (*BROUGHT_BY[module], "all"):
-        assert brought(EXTRAS[extra]) & GIVERS[module], f"{extra} does not bring {module}"
+        assert brought(EXTRAS[extra]) & GIVERS.get(module, {module}), f"{extra} does not bring {module}"
 
 
 def test_the_core_brings_no_module_of_an_extra() -> None:
     core = brought(PROJECT["project"]["dependencies"])
     for module in BROUGHT_BY:
-        assert not core & GIVERS[module], module
+        assert not core & GIVERS.get(module, {module}), module
 
 
 def test_all_is_every_extra() -> None:
     (everything,) = EXTRAS["all"]
-    assert everything == f"fedteddi[{','.join(name for name in EXTRAS if name not in ('all', 'dev'))}]"
+    assert everything == f"fedteddi[{','.join(FOR_USERS)}]"
+
+
+def test_every_extra_is_on_the_page_about_installing() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| .+ \|$", page, re.MULTILINE)
+    measured = re.findall(r"^\| `pip install 'fedteddi\[(\w+)\]'` \| \d+ \| [\d,]+ \|", page, re.MULTILINE)
+    assert listed == [*FOR_USERS, "all"]
+    assert {"sim", "all"} <= set(measured) <= set(listed)
 
 
 def test_the_import_rules_know_every_module_of_an_extra() -> None:

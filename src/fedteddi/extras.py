@@ -22,8 +22,6 @@ BROUGHT_BY = {
     "ray": ("ray",),
     "sionna": ("sionna",),
 }
-
-
 T = TypeVar("T", bound=type)
 
 
