@@ -1,6 +1,6 @@
 # Two commands are enough: `make run` and `make test`. Both set up .venv on their first use.
 .DEFAULT_GOAL := help
-.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference tutorial docs leaderboard clean
+.PHONY: help run flower-demo flower-deploy-demo test test-slow check optimality benchmark reference tutorial docs leaderboard dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -54,6 +54,9 @@ docs: $(READY)  ## build the documentation's site into build/site; broken links 
 
 leaderboard: $(READY)  ## regenerate docs/leaderboard.md: every scheduler on three scenarios (at most an hour; resumable)
 	$(BIN)/fedteddi benchmark --write docs/leaderboard.md
+
+dist: $(READY)  ## build the sdist and the wheel into dist/
+	$(BIN)/python -m build
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) build .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

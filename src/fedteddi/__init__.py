@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedteddi.aggregation.laws import check_aggregation
 from fedteddi.errors import InputError
+from fedteddi.extras import explained
 from fedteddi.heterogeneity.divergence import collective_divergence
 from fedteddi.heterogeneity.drift import temporal_drift
 from fedteddi.heterogeneity.objective import Objective
@@ -78,5 +79,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _SIMULATOR:
-        return getattr(import_module(_SIMULATOR[name]), name)
+        with explained(f"fedteddi.{name}"):
+            return getattr(import_module(_SIMULATOR[name]), name)
     raise AttributeError(f"module 'fedteddi' has no attribute {name!r}")

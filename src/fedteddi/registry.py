@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fedteddi.errors import InputError, nearest_hint, reworded, shown
+from fedteddi.extras import missing_extra
 from fedteddi.given import (
     PLAIN,
     PYTHON,
@@ -250,7 +251,8 @@ def imported(load: Callable[[], Any], what: str) -> Any:
     try:
         return load()
     except (Exception, SystemExit) as error:
-        raise InputError(f"{what} could not be imported: {type(error).__name__}: {error}") from error
+        sentence = f"{what} could not be imported: {type(error).__name__}: {error}"
+        raise missing_extra(what, error) or InputError(sentence) from error
 
 
 def entry_points(group: str) -> "Iterable[EntryPoint]":

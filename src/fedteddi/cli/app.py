@@ -14,6 +14,7 @@ import fedteddi
 from fedteddi.cli import benchmark, data, experiments, export, parts, rounds, settings, studies
 from fedteddi.cli.output import say
 from fedteddi.errors import InputError, NoEffectWarning
+from fedteddi.extras import explained
 
 app = typer.Typer(
     name="fedteddi",
@@ -39,7 +40,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without our symbols shows ? instead
     try:
         try:
-            with _spoken_warnings():
+            with _spoken_warnings(), explained("this command"):
                 app()
         finally:
             sys.stdout.flush()

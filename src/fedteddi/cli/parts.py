@@ -1,6 +1,7 @@
 """What can be named (schedulers, channels, models and so on): the command that lists it, and checks of one's own."""
 
 from collections.abc import Collection, Mapping
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -72,7 +73,8 @@ def check_part(name: str, kind: str, options: dict[str, Any]) -> int:
     check_choice("--kind", kind, tuple(CHECKED))
     which, invariants, check = (load_object(where) for where in CHECKED[kind])
     part = make(which, name, **options)
-    vectors = (load_object("torch:tensor"),) if kind == "aggregation" else ()  # what a simulation has
+    # What a simulation has; without PyTorch, numpy's.
+    vectors = (load_object("torch:tensor"),) if kind == "aggregation" and find_spec("torch") else ()
     with stdout_to_stderr():
         broken = check(part, *vectors)
     print_invariants(name, invariants, broken)

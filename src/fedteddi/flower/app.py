@@ -8,13 +8,13 @@ app = client_app()                           app = server_app()
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-try:
+from fedteddi.errors import InputError
+from fedteddi.extras import explained
+
+with explained("fedteddi.flower"):
     from flwr.app import Context
     from flwr.serverapp import Grid, ServerApp
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(f"{error}: pip install 'fedteddi[flower]'", name=error.name) from None
 
-from fedteddi.errors import InputError
 from fedteddi.flower.client import client_app
 from fedteddi.flower.records import settings_of
 from fedteddi.settings import Settings

@@ -13,7 +13,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from fedteddi.errors import InputError, nearest_hint
+from fedteddi.errors import InputError
+from fedteddi.extras import explained, nearest_hint
 from fedteddi.results.folder import write_atomically
 from fedteddi.results.trained import Inputs, trained_model, weights_of
 
@@ -81,13 +82,9 @@ def _as_safetensors(module: nn.Module, inputs: Inputs, about: dict[str, Any]) ->
 
 def _as_onnx(module: nn.Module, inputs: Inputs, about: dict[str, Any]) -> bytes:
     """Return a graph from `inputs` [n, …], float32 and not normalised, to `scores` [n, C]."""
-    try:
+    with explained("writing .onnx"):
         import onnx
         import onnxscript  # noqa: F401  # PyTorch's exporter is written in it
-    except ImportError as error:
-        raise InputError(
-            f"writing .onnx needs more packages ({error}): pip install 'fedteddi[onnx]'"
-        ) from None
     whole = Normalising(module, inputs).eval()
     example = torch.zeros(EXAMPLES, *inputs.shape)
     try:

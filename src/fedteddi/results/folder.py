@@ -262,11 +262,13 @@ def _git_revision() -> str | None:
     """Return the code's revision; $FEDTEDDI_REVISION says it for code that travels without its history."""
     if "FEDTEDDI_REVISION" in os.environ:
         return os.environ["FEDTEDDI_REVISION"]
-    here = Path(__file__).parent
+    checkout = Path(__file__).parents[3]
+    if not (checkout / ".git").exists():  # installed: a repository around it would be somebody else's
+        return None
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40"],
-            cwd=here,
+            cwd=checkout,
             capture_output=True,
             text=True,
             timeout=10,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.extras import explains_missing
 from fedteddi.protocol.record import Accuracy as Accuracy
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure
@@ -29,6 +30,7 @@ ACCURACIES: tuple[Accuracy, ...] = ("balanced", "global")
 REFERENCES = ("everyone", "centralised")
 
 
+@explains_missing
 @dataclass(frozen=True, eq=False, repr=False)
 class RunRecord(Shown, WithModel):
     """One run: its settings, who held what, and a record for every round; read from a summary, of stretches only."""
@@ -142,6 +144,7 @@ def mean_over_classes(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
+@explains_missing
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Shown):
     """A set of runs that belong together: they differ in rule, seed and deadline, in a sweep also in its keys."""

@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 
 from fedteddi.errors import InputError
+from fedteddi.extras import explained
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import write_atomically
 from fedteddi.results.page.collect import collect
@@ -23,7 +24,6 @@ from fedteddi.results.runs import RunRecord
 HERE = "fedteddi.results.page"
 SCRIPTS = ("tools", "curves", "classes", "cell", "decision", "timeline", "data", "words", "main")
 LARGEST_DATA = 4_600_000  # bytes; with Plotly the page stays below 10 MB
-EXTRA = "the page needs plotly: pip install 'fedteddi[report]'"
 
 
 def write_page(runs: Path, file: Path, retell: Retell | None = None) -> None:
@@ -91,10 +91,8 @@ def render(data: str, plotly: str) -> str:
 
 def plotly_script() -> str:
     """Return Plotly's JavaScript from the Python package, which is an extra."""
-    try:
+    with explained("the page"):
         from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise InputError(EXTRA) from None
     return str(get_plotlyjs())
 
 

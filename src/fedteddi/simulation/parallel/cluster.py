@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from fedteddi.errors import InputError, shown
+from fedteddi.extras import install_command
 from fedteddi.simulation.parallel.worker import Board, Home, Play, in_worker, worker_environment
 
 LOCAL = "local"
@@ -206,7 +207,7 @@ def _ray(address: str) -> Any:
         import ray
         import ray.exceptions
     except ImportError as error:
-        raise InputError(f"Ray is not installed ({error}): pip install 'fedteddi[ray]'") from None
+        raise InputError(f"Ray is not installed ({error}): {install_command('ray')}") from None
     if address == LOCAL and not ray.is_initialized() and ray.util.get_node_ip_address() not in LOOPBACK:
         raise InputError(
             "Ray was imported before and would listen on all interfaces, without authentication: set"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.extras import install_command
 from fedteddi.wireless.channels.channel import Draws
 from fedteddi.wireless.channels.shadowing import gain_from_db
 from fedteddi.wireless.channels.umi import NEAREST_M, SERVER_HEIGHT_M, UMi
@@ -84,5 +85,5 @@ def _part(module: str) -> Any:
         return import_module(f"sionna.{module}")
     except ImportError as error:
         raise InputError(
-            f"radio.channel='sionna' needs Sionna ({error}): pip install 'fedteddi[sionna]', or use radio.channel='umi'"
+            f"radio.channel='sionna' needs Sionna ({error}): {install_command('sionna')}, or use radio.channel='umi'"
         ) from None
