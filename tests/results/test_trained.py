@@ -133,7 +133,9 @@ def test_a_model_that_this_process_does_not_know_is_given(
     run = read_study(tmp_path / "run").runs[0]
     expected = run.model()(torch.ones(1, 1, 8, 8))
     monkeypatch.setattr("fedteddi.given._GIVEN", {})
-    with pytest.raises(InputError, match=r"the run's model, python:net@\w+, is an object of the Python process"):
+    with pytest.raises(
+        InputError, match=r"the run's model, python:net@\w+, is an object of the Python process"
+    ):
         run.model()
     for given in (net, net(None, 5), lambda shape, classes: net(shape, classes)):
         assert torch.equal(run.model(given)(torch.ones(1, 1, 8, 8)), expected)
