@@ -7,7 +7,7 @@ from fedteddi.errors import InputError, nearest_hint, shown
 from fedteddi.registry import name_of, option_defaults
 from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
-from fedteddi.schedulers.registry import SCHEDULERS, find_scheduler, named_rule
+from fedteddi.schedulers.registry import SCHEDULERS, find_scheduler, named_rule, own_name
 from fedteddi.settings import Settings
 from fedteddi.simulation.play import THE_FOLDER_ITSELF, RunOptions, play_runs, split_keywords
 from fedteddi.simulation.session import Progress, Watch
@@ -38,7 +38,7 @@ def simulate(settings: Settings | None = None, *, run: RunOptions | None = None,
     if chosen.scheduler in REFERENCES:
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
-        chosen = chosen.changed(name=chosen.scheduler.rpartition(":")[2])
+        chosen = chosen.changed(name=own_name(chosen.scheduler))
     record = play_runs({THE_FOLDER_ITSELF: chosen}, how)[THE_FOLDER_ITSELF]
     if record.failure is not None:
         raise InputError(f"{record.title}: {record.failure.cause}")
@@ -79,9 +79,7 @@ def compare(
     for one in (variant(base, rule, n, t, shared[rule]) for t in times for rule in rules for n in numbers):
         name = run_name(one)
         if each.setdefault(name, one) != one:
-            raise InputError(
-                f"two runs would both be called {name}: give your schedulers different class names"
-            )
+            raise InputError(f"two runs would both be called {name}: give your schedulers different names")
     return Study(tuple(play_runs(each, how).values()))
 
 

@@ -1,6 +1,6 @@
-"""What commands that play runs say in the end: what failed, what is left out, where the records are."""
+"""What commands say in the end: what failed, what is left out, where the records are, what to look at next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,21 @@ def say_end(study: "Study", folder: Path) -> None:
         raise typer.Exit(1)
 
 
+def end(played: Mapping[str, "RunRecord"], folder: Path, write_page: Callable[[bool], None]) -> None:
+    """End a command that plays a study: its page, then where the records are; failures make the exit code 1.
+
+    `write_page` is told whether all is played; it is called then, and when any run is finished.
+    """
+    failed = [name for name, run in played.items() if run.failure is not None]
+    finished = all(run.finished or run.failure is not None for run in played.values())
+    if finished or any(run.finished for run in played.values()):
+        write_page(finished)
+    if len(failed) < len(played):
+        say_where(folder, finished, "all other rounds" if failed else "all rounds")
+    if failed:
+        raise typer.Exit(1)
+
+
 def say_idle(runs: Sequence["RunRecord"]) -> None:
     """Name the runs in which nobody ever uploaded: nothing was learnt there, though every table is full."""
     played = {run.title: [r for r in run.records if r.round] for run in runs}
@@ -61,3 +76,14 @@ def say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
             f"stopped in time; continue with the same command and --resume (records in {folder})",
             soft_wrap=True,
         )
+
+
+def say_next(step: str) -> None:
+    """Say what to look at next, as the last line of an answer."""
+    out.print(f"Next: {step}", soft_wrap=True)
+
+
+def hint_next(step: str) -> None:
+    """Say it to people alone: what another program reads has no such line."""
+    if out.is_terminal:
+        say_next(step)

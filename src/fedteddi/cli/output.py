@@ -2,7 +2,6 @@
 
 import ctypes
 import inspect
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,12 +19,10 @@ from fedteddi.schedulers.schedule import Scheduler
 from fedteddi.schedulers.view import RoundView
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.progress import Progress
 
     from fedteddi.heterogeneity.objective import ObjectiveTerms
     from fedteddi.protocol.round_json.answer import Answer
-    from fedteddi.scenario.plan import Plan
 
 
 def console(**more: Any) -> Console:
@@ -135,53 +132,6 @@ def _objective_line(terms: "ObjectiveTerms", called: tuple[str, str, str]) -> st
         return f"{line}   (lower is better)"
     weighed = f"{terms.drift_weight * terms.drift:.4f}   (λ = {terms.drift_weight:.4f}; lower is better)"
     return f"{line} − λ·drift {weighed}"
-
-
-def print_table(table: "pd.DataFrame") -> None:
-    """Print a data frame; a terminal that is too narrow gets a column per line instead of cut numbers."""
-    cells = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
-    if not cells:
-        return
-    widths = [max(len(str(name)), *(len(row[i]) for row in cells)) for i, name in enumerate(table.columns)]
-    needed = sum(widths) + 2 * len(widths)
-    if needed <= out.width or not out.is_terminal:
-        shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in table.columns:
-            shown.add_column(str(name), no_wrap=True)
-        for row in cells:
-            shown.add_row(*row)
-        wide = out if out.is_terminal else console(width=max(needed, out.width))
-        wide.print(shown)
-        return
-    for row in cells:
-        out.print(" ".join(row[:2]), style="bold")
-        for name, value in zip(table.columns[2:], row[2:], strict=True):
-            out.print(f"  {name!s:28}{value}", soft_wrap=True)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        if math.isnan(value):
-            return "–"
-        return f"{value:g}" if value.is_integer() else f"{value:.3f}"
-    return str(value)
-
-
-def print_plan(plan: "Plan") -> None:
-    """Print who holds which classes in each frame; + marks a class new to the client."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("client", justify="right")
-    for number in range(len(plan.frames)):
-        table.add_column(f"frame {number}: class×samples")
-    for client in range(plan.num_clients):
-        cells = []
-        for number, frame in enumerate(plan.frames):
-            before = plan.frames[number - 1].counts[client] if number else frame.counts[client]
-            held = np.flatnonzero(frame.counts[client])
-            words = [f"{'+' if before[c] == 0 else ''}{c}×{frame.counts[client, c]}" for c in held]
-            cells.append(" ".join(words[:MOST_CLASSES]) + (" …" if len(words) > MOST_CLASSES else ""))
-        table.add_row(str(client), *cells)
-    out.print(table)
 
 
 def progress_bar() -> "Progress":

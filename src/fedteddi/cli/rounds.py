@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from fedteddi.cli import parts
+from fedteddi.cli.options import RuleOptions, SchedulerName, complete_scheduler, rule_with
 from fedteddi.cli.output import (
     print_answer,
     print_bibtex,
@@ -23,7 +24,7 @@ from fedteddi.protocol.round_json.reports import read_round, reports_schema, wri
 from fedteddi.registry import read_options
 from fedteddi.schedulers.laws import check_scheduler
 from fedteddi.schedulers.memory import State, as_json, from_json
-from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
+from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names, split_options
 from fedteddi.schedulers.schedule import (
     AnyScheduler,
     checked_choice,
@@ -43,27 +44,6 @@ def register(app: typer.Typer) -> None:
     app.command()(example)
     app.command()(schedule)
     app.command()(check)
-
-
-def _complete_scheduler(incomplete: str) -> list[str]:
-    return [name for name in scheduler_names() if name.startswith(incomplete)]
-
-
-SchedulerName = Annotated[
-    str,
-    typer.Option(
-        "--scheduler",
-        "-s",
-        help="A rule by name (see 'fedteddi schedulers') or your own as file.py:Class.",
-        autocompletion=_complete_scheduler,
-    ),
-]
-OptionList = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option", "-o", help="An option of the rule as key=value; may be repeated.", metavar="K=V"
-    ),
-]
 
 
 def schedulers(
@@ -108,7 +88,7 @@ StateFile = Annotated[
 def schedule(
     reports: Reports = None,
     scheduler: SchedulerName = "fedteddi",
-    option: OptionList = None,
+    option: RuleOptions = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rule's random choices.")] = 0,
     state_file: StateFile = None,
     json_wanted: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
@@ -124,7 +104,7 @@ def schedule(
         print(reports_schema(), end="")
         return
     round = read_round(_read(reports))
-    rule = make_scheduler(scheduler, **read_options(option or [], "--option"))
+    rule = _made(scheduler or "fedteddi", option)
     if unlimited(rule):
         raise InputError(f"{rule.name} is a reference bound without band or deadline: run it with compare")
     with stdout_to_stderr():
@@ -153,22 +133,23 @@ def check(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A scheduler by name, or your own part as file.py:Class.",
-            autocompletion=_complete_scheduler,
+            help="A scheduler by name, or your own part as file.py:Class; also with options, as name\\[key=value].",
+            autocompletion=complete_scheduler,
         ),
     ],
     kind: Annotated[str, typer.Option(help=f"What it is: {', '.join(parts.CHECKED)}.")] = parts.SCHEDULER,
-    option: OptionList = None,
+    option: RuleOptions = None,
     rounds: Annotated[int, typer.Option(min=1, help="How many random rounds to try.")] = 40,
     save: Annotated[
         Path | None, typer.Option(help="Write the round on which the first law broke to this JSON file.")
     ] = None,
 ) -> None:
     """Check a scheduler, or another part, against the required invariants; exit code 1 if it breaks one."""
-    options = read_options(option or [], "--option")
     if kind != parts.SCHEDULER:
-        raise typer.Exit(parts.check_part(scheduler, kind, options))
-    rule = make_scheduler(scheduler, **options)
+        name, options = split_options(scheduler)
+        options |= read_options(option or [], "--option")
+        raise typer.Exit(parts.check_part(name, kind, options))
+    rule = _made(scheduler, option)
     with stdout_to_stderr():
         broken = check_scheduler(rule, rounds)
     parts.print_laws(rule.name, broken, rounds)
@@ -176,6 +157,12 @@ def check(
         if save is not None:
             save.write_text(write_round(broken[0].view), encoding="utf-8")
         raise typer.Exit(1)
+
+
+def _made(given: str, words: list[str] | None) -> AnyScheduler:
+    """Make a rule with the options in its brackets and those of --option."""
+    rule = rule_with(given, words)
+    return make_scheduler(rule.scheduler, **rule.options)
 
 
 def _read_state(rule: AnyScheduler, file: Path | None, num_clients: int) -> State:

@@ -4,7 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -27,12 +27,25 @@ class NamedRule:
     scheduler: str
     options: dict[str, Any]
 
+    def having(self, options: Mapping[str, Any]) -> "NamedRule":
+        """Return the rule with these options as well."""
+        if twice := next((key for key in options if key in self.options), None):
+            raise InputError(f"the option {shown(twice)} of {self.scheduler} is given twice: give it once")
+        chosen = "".join(f"-{key}-{value}" for key, value in options.items())
+        return NamedRule(_folder_name(self.name + chosen), self.scheduler, self.options | dict(options))
+
 
 def named_rule(given: str | Any) -> NamedRule:
     """Read `fedteddi`, `my_rule.py:MyRule`, `fedteddi[search=refined,lambda0=4]`, or name a Python object."""
     if not isinstance(given, str):
         text = name_of(given, SCHEDULERS)
-        return NamedRule(_folder_name(text), text, {})
+        return NamedRule(own_name(text), text, {})
+    rule, options = split_options(given)
+    return NamedRule(own_name(rule), rule, {}).having(options)
+
+
+def split_options(given: str) -> tuple[str, dict[str, Any]]:
+    """Part `NAME[key=value,key=value]`, or NAME alone, into the name and its options."""
     found = re.fullmatch(r"(?P<rule>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", given.strip())
     words = found["options"].split(",") if found is not None and found["options"] else []
     pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
@@ -47,12 +60,19 @@ def named_rule(given: str | Any) -> NamedRule:
     options = {key: read_value(value) for key, value in pairs}
     if len(options) < len(pairs):
         raise InputError(f"{shown(given)} gives an option twice: give it once")
-    chosen = "".join(f"-{key}-{value}" for key, value in options.items())
-    return NamedRule(_folder_name(found["rule"], chosen), found["rule"], options)
+    return found["rule"], options
 
 
-def _folder_name(text: str, options: str = "") -> str:
-    return re.sub(r"[^\w.-]+", "-", text.rpartition(":")[2] + options)
+def own_name(rule: str) -> str:
+    """Return the `name` that a rule gives itself, fit for a folder; one that has been registered is called by that."""
+    if ":" not in rule:
+        return _folder_name(rule)
+    value = find(SCHEDULERS, rule).value
+    return _folder_name(str(getattr(value, "name", None) or value.__name__))  # a function has no other
+
+
+def _folder_name(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", text)
 
 
 @cache

@@ -32,9 +32,10 @@ DPI, PALETTE = 100, 128  # of committed pictures: small files, and still readabl
 
 @dataclass(frozen=True)
 class Page:
-    """What was written, the page first; the claims with their verdicts; what a reader must know."""
+    """What was written, the page first; the answer; the claims with their verdicts; what a reader must know."""
 
     files: list[Path]
+    answer: str
     claims: pd.DataFrame
     warning: str
     failed: dict[str, str]  # runs that diverged, and why
@@ -104,7 +105,7 @@ def write_page(
             f"{into / name} cannot be written ({error.strerror}): choose another folder"
         ) from None
     claims = parts["counts"] if plan.factors else _claims_shown(parts["claims"])
-    return Page(written, claims, caveats.starts(plan, summaries), failed, view["mark"])
+    return Page(written, view["answer"], claims, caveats.starts(plan, summaries), failed, view["mark"])
 
 
 def _claims_shown(claims: pd.DataFrame) -> pd.DataFrame:
