@@ -67,6 +67,9 @@ FromSummaries = Annotated[
 ]
 
 
+ON_THE_PAGE = ["score by global accuracy"]  # alone: a narrow terminal needs the room
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     app.command(cls=RayCommand)(benchmark)
@@ -99,7 +102,7 @@ def benchmark(
 
     plan = Benchmark(is_quick=quick)
     if from_summaries is not None:
-        _show(page.page_of_summaries(plan, from_summaries))
+        say_next(_show(page.page_of_summaries(plan, from_summaries)))
         return
     page.check_name(write)
     folder = out_folder or Path("runs") / plan.name
@@ -118,17 +121,18 @@ def benchmark(
             threads=threads,
         )
 
-    def write_page(finished: bool) -> None:
+    def report(finished: bool) -> str:
         made, unfinished = page.page_of_runs(plan, folder, write if finished else None)
         name_unfinished(unfinished)
-        _show(made)
+        return _show(made)
 
-    end(played, folder, write_page)
+    end(list(played.values()), folder, report)
 
 
-def _show(made: "Page") -> None:
-    """Print the answer, the ranking, what failed, and where the page is."""
+def _show(made: "Page") -> str:
+    """Print the answer, the ranking and what failed; say how to see it all."""
     out.print(f"{made.answer}\n")
-    print_table(made.ranking, keys=2)
+    print_table(made.ranking.drop(columns=ON_THE_PAGE, errors="ignore"), keys=2)
     name_failed({called: f"{why}; once corrected, --replay" for called, why in made.failed.items()})
-    say_next(f"open {made.files[0]}, with {made.files[1].name} beside it")
+    out.print()
+    return f"open {made.files[0]}, with {made.files[1].name} beside it"

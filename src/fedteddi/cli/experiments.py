@@ -8,9 +8,9 @@ import typer
 
 from fedteddi.cli.data import DataDir
 from fedteddi.cli.endings import (
-    all_failed,
+    end,
     name_unfinished,
-    say_end,
+    open_next,
     say_failed,
     say_idle,
     say_next,
@@ -23,6 +23,7 @@ from fedteddi.cli.options import (
     Device,
     Experiment,
     Out,
+    Pdf,
     Ray,
     RayCommand,
     Resume,
@@ -144,6 +145,7 @@ def compare(
     data_dir: DataDir = None,
     ray: Ray = None,
     svg: Svg = False,
+    pdf: Pdf = False,
 ) -> None:
     """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
 
@@ -174,21 +176,21 @@ def compare(
             options=read_options(option or [], "--option"),
             run=how,
         )
-    _report_compared(study, folder, svg)
-    say_end(study, folder)
+    if study.unfinished or all(run.failure for run in study.runs):
+        say_failed(study.failures)
+    end(study.runs, folder, lambda _: _report_compared(study, folder, svg=svg, pdf=pdf))
 
 
-def _report_compared(study: "Study", folder: Path, svg: bool) -> None:
+def _report_compared(study: "Study", folder: Path, **also: bool) -> str:
     """Report on all runs of the folder once those asked for are done, and any is left."""
     from fedteddi.experiment import run_name
     from fedteddi.results.reading import read_study
 
-    if study.unfinished or all_failed(study):
-        say_failed(study.failures)
-        return
+    if study.unfinished or all(run.failure for run in study.runs):
+        return ""
     held = {run_name(run.settings): run for run in study.runs}
     everything = read_study(folder, held)  # with what the folder held before
-    _report(everything, folder / "report", None, "fedteddi", svg)
+    return _report(everything, folder / "report", None, "fedteddi", **also)
 
 
 def report(
@@ -203,6 +205,7 @@ def report(
         Path | None, typer.Option("--out", help="Where to write; default RUNS/report.")
     ] = None,
     svg: Svg = False,
+    pdf: Pdf = False,
 ) -> None:
     """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG)."""
     from fedteddi.results.reading import read_study
@@ -216,16 +219,16 @@ def report(
             f"--ours {ours}: no such run here{nearest_hint(ours, study.schedulers)}; there are"
             f" {', '.join(study.schedulers)}"
         )
-    _report(study, out_folder or runs / "report", target, ours or "fedteddi", svg)
+    say_next(_report(study, out_folder or runs / "report", target, ours or "fedteddi", svg=svg, pdf=pdf))
 
 
-def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str, svg: bool) -> None:
-    """Write a report, print its tables, and name the runs it leaves out."""
+def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str, **also: bool) -> str:
+    """Write a report, print it in brief, and name the runs it leaves out; say how to see it all."""
     from fedteddi.results import brief
     from fedteddi.results.report import write_report
     from fedteddi.results.tables import levels
 
-    made = write_report(study, folder, targets, ours, svg)
+    made = write_report(study, folder, targets, ours, **also)
     for frame in study.frames:
         for sentence in brief.sentences(study, frame, ours):
             out.print(sentence)
@@ -239,9 +242,8 @@ def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str
     say_idle(study.runs)
     if made.warning:
         say("warning", made.warning)
-    pictures = [file for file in made.files if file.suffix == ".png"]
     out.print()
-    say_next(f"open {made.files[0]}, with all tables, and figures such as {pictures[0]}")
+    return open_next(made.files[0], made.files)
 
 
 def scenario(

@@ -83,7 +83,9 @@ RuleOptions = Annotated[
         " same.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="Of data, channels and training; default the experiment's.")]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Of data, channels and training; default the experiment's.")
+]
 Seeds = Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")]
 Deadlines = Annotated[list[float] | None, typer.Option(help="Seconds; may be repeated.")]
 SchedulerOptions = Annotated[
@@ -96,6 +98,12 @@ SchedulerOptions = Annotated[
     ),
 ]
 Svg = Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")]
+Pdf = Annotated[
+    bool,
+    typer.Option(
+        "--pdf", help="Write figures for print, too: PDFs as wide as an IEEE column (or two), fonts embedded."
+    ),
+]
 
 RAY = "--ray"
 Ray = Annotated[

@@ -4,6 +4,7 @@ import ctypes
 import inspect
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -34,6 +35,7 @@ out = console()
 err = console(stderr=True, soft_wrap=True)
 PLAIN_LINE_EVERY_S = 5.0  # how often progress is said where there is no live display
 
+ENDLESS = 10_000  # characters in a line
 MOST_INFEASIBLE = 10  # listed one by one
 MOST_CLASSES = 6
 WIDTH_FOR_CHANGES = 78  # a narrower terminal does without these columns
@@ -85,7 +87,19 @@ def print_parts(parts: Sequence[tuple[str, str, str]]) -> None:
     """Print a line for each part: its name, its source, and what it is."""
     widths = [max((len(part[column]) for part in parts), default=0) for column in (0, 1)]
     for name, source, about in parts:
-        print(f"{name:{widths[0]}}  {source:{widths[1]}}  {about}".rstrip())
+        print(hanging(f"{name:{widths[0]}}  {source:{widths[1]}}  ", about).rstrip())
+
+
+def hanging(start: str, text: str) -> str:
+    """Return a text behind its start, its lines in a terminal set in; a program that reads it gets one line."""
+    return textwrap.fill(
+        text,
+        out.width if out.is_terminal else ENDLESS,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def print_bibtex(rules: Iterable[type[Scheduler]]) -> None:
@@ -103,7 +117,7 @@ def print_answer(view: RoundView, answer: "Answer") -> None:
         f" {len(chosen.clients)} of {view.num_clients} clients upload,"
         f" using {sum(chosen.bandwidth_hz) / 1e6:.4g} of {view.total_hz / 1e6:.4g} MHz"
     )
-    out.print(Text.assemble((answer.scheduler, "bold"), found), soft_wrap=True)
+    out.print(Text.assemble((answer.scheduler, "bold"), found))
     if chosen.clients:
         out.print(_client_table(view, answer))
         if any(_new_classes(view, client).any() for client in chosen.clients):
@@ -130,8 +144,8 @@ def _objective_line(terms: "ObjectiveTerms", called: tuple[str, str, str]) -> st
     line = f"{name} {terms.total:.4f} = {first} {terms.variance:.4f} + {second} {terms.divergence:.4f}"
     if terms.drift_weight == 0:
         return f"{line}   (lower is better)"
-    weighed = f"{terms.drift_weight * terms.drift:.4f}   (λ = {terms.drift_weight:.4f}; lower is better)"
-    return f"{line} − λ·drift {weighed}"
+    weighed = f"{terms.drift_weight * terms.drift:.4f}"
+    return f"{line} − λ·drift {weighed}\n  (λ = {terms.drift_weight:.4f}; lower is better)"
 
 
 def progress_bar() -> "Progress":

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from fedteddi.cli import parts
+from fedteddi.cli.endings import hint_next, say_next
 from fedteddi.cli.options import RuleOptions, SchedulerName, complete_scheduler, rule_with
 from fedteddi.cli.output import (
     print_answer,
@@ -60,6 +61,7 @@ def schedulers(
         print_bibtex(found.values())
     else:
         print_schedulers(found)
+        say_next("fedteddi compare --scheduler NAME --scheduler NAME, or fedteddi run --scheduler NAME")
 
 
 def example(
@@ -71,6 +73,7 @@ def example(
     """Print an example round as JSON: the paper's 30 CIFAR-10 clients, 12 of which just met new classes."""
     view = example_round(seed, round=round, rounds_in_frame=rounds_in_frame, deadline_s=deadline)
     print(write_round(view, Radio(), with_needed_hz=False), end="")
+    hint_next("fedteddi example | fedteddi schedule - decides it")
 
 
 Reports = Annotated[
@@ -126,6 +129,7 @@ def schedule(
         print(json.dumps(answer.as_json(), indent=2, allow_nan=False, default=str))
     else:
         print_answer(round.view, answer)
+        say_next("--scheduler NAME for another rule; --json for programs")
 
 
 def check(
@@ -153,10 +157,15 @@ def check(
     with stdout_to_stderr():
         broken = check_scheduler(rule, rounds)
     parts.print_laws(rule.name, broken, rounds)
-    if broken:
-        if save is not None:
-            save.write_text(write_round(broken[0].view), encoding="utf-8")
-        raise typer.Exit(1)
+    if not broken:
+        say_next(parts.USED[parts.SCHEDULER].format(scheduler))
+        return
+    if save is not None:
+        save.write_text(write_round(broken[0].view), encoding="utf-8")
+        say_next(f"fedteddi schedule {save} --scheduler {scheduler}")
+    else:
+        say_next("--save FILE keeps the round on which it broke first, for fedteddi schedule FILE")
+    raise typer.Exit(1)
 
 
 def _made(given: str, words: list[str] | None) -> AnyScheduler:

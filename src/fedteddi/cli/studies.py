@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedteddi.cli.data import DataDir
-from fedteddi.cli.endings import end, name_failed, name_unfinished, say_failed, say_next
+from fedteddi.cli.endings import end, name_failed, name_unfinished, open_next, say_failed, say_next
 from fedteddi.cli.options import (
     Changes,
     Device,
@@ -114,7 +114,11 @@ def reproduce(
     if summarise or from_summaries or readme:
         _from_summaries(plan, out_folder, summarise, from_summaries, readme, svg=svg, csv=csv)
         return
-    given: dict[str, Any] = {"schedulers": rules_with(scheduler, option), "deadlines_s": deadline or [], "skip": skip or []}
+    given: dict[str, Any] = {
+        "schedulers": rules_with(scheduler, option),
+        "deadlines_s": deadline or [],
+        "skip": skip or [],
+    }
     given |= {"factors": factor or [], "levels": level or [], "changes": changes or []}
     given["seeds"] = None if seeds is None else parse_seeds(seeds, plan.seeds[0])
     given |= {"device": device, "data_dir": data_dir, "resume": resume, "ray": ray, "threads": threads}
@@ -143,7 +147,7 @@ def _from_summaries(
     else:
         raise InputError(f"--readme {readme}: give it with --summarise or --from-summaries")
     name_failed(made.failed)
-    _show(made)
+    say_next(_show(made))
 
 
 def _play(plan: "StudyPlan", folder: Path, given: dict[str, Any], **also: bool) -> None:
@@ -153,24 +157,24 @@ def _play(plan: "StudyPlan", folder: Path, given: dict[str, Any], **also: bool) 
     with watching() as watch:
         played = play.reproduce(plan, out=folder, watch=watch, **given)
 
-    def write_page(finished: bool) -> None:
+    def report(finished: bool) -> str:
         if not (finished and any(run.finished for run in played.values())):
-            return
+            return ""
         made, unfinished = page.page_of_runs(plan, folder, **also)
         name_unfinished(unfinished)
-        _show(made)
+        return _show(made)
 
     say_failed({name: run.failure for name, run in played.items() if run.failure is not None})
-    end(played, folder, write_page)
+    end(list(played.values()), folder, report)
 
 
-def _show(page: "Page") -> None:
-    """Print the claims of a page, what a reader must know, and where it is."""
+def _show(page: "Page") -> str:
+    """Print the answer and the claims of a page, and what a reader must know; say how to see it all."""
     out.print(f"{page.answer}\n")
     print_table(page.claims, keys=1)
     if page.mark:
         out.print(f"{page.mark}. It is too short for a verdict.")
     if page.warning:
         say("warning", page.warning)
-    pictures = [file for file in page.files if file.suffix == ".png"]
-    say_next(f"open {page.files[0]}, with figures such as {pictures[0]}")
+    out.print()
+    return open_next(page.files[0], page.files)

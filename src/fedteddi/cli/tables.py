@@ -55,7 +55,7 @@ def _blocks(
 
 
 def _needed(name: str, cells: Sequence[str]) -> int:
-    """Return a column's least width: numbers stay in one line, its name takes two at most, prose as many as it needs."""
+    """Return a column's least width: numbers stay in a line, its name takes two at most, prose what it needs."""
     longest = max(map(len, cells))
     title = next(width for width in range(1, len(name) + 2) if len(_wrapped(name, width)) <= 2)
     words = max((len(word) for cell in cells for word in cell.split()), default=0)
@@ -94,7 +94,7 @@ def _cell(value: object) -> str:
 
 
 def print_plan(plan: "Plan") -> None:
-    """Print who holds which classes in each frame: what is new to the client always, the rest as far as there is room."""
+    """Print who holds which classes in each frame: all that is new to the client, the rest as far as there is room."""
     left = len(str(plan.num_clients)) + 6
     together = max(1, min(len(plan.frames), (out.width - left) // (LEAST_ROOM + GAP)))
     room = (out.width - left) // together - GAP

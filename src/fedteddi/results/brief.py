@@ -39,7 +39,9 @@ def _sentence(study: Study, frame: int, deadline_s: float, ours: str) -> str:
     if not names:
         return f"{where}: only bounds, no scheduler."
     ends = {
-        rule: np.mean([run.evaluated(frame)[-1].accuracy("balanced") for run in _finished(study, rule, deadline_s)])
+        rule: np.mean(
+            [run.evaluated(frame)[-1].accuracy("balanced") for run in _finished(study, rule, deadline_s)]
+        )
         for rule in listed
     }
     others = [f"{rule} {means[rule]:.1%} and {ends[rule]:.1%}" for rule in listed[1:]]
@@ -56,7 +58,9 @@ def brief_tables(study: Study, frame: int, targets: Targets, ours: str) -> dict[
     rows = _best_first(study, frame)
     spread = "" if _seeds(study) == ONE else ", mean ± sd"
     found = {
-        f"Frame {frame}: test accuracy in %{spread}; old and new classes at the end": _accuracies(rows, frame),
+        f"Frame {frame}: test accuracy in %{spread}; old and new classes at the end": _accuracies(
+            rows, frame
+        ),
         f"Frame {frame}: rounds to an accuracy (>K (m/n): m of n seeds reach it in K rounds)": _rounds(
             rows, frame, targets
         ),

@@ -51,7 +51,7 @@ def split_options(given: str) -> tuple[str, dict[str, Any]]:
     pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
     if (
         found is None
-        or re.search(r"\[[^/\\]*$", found["rule"])  # in a folder's name brackets are welcome
+        or "[" in re.split(r"[:/\\]", found["rule"])[-1]  # in a file's name brackets are welcome
         or not all(k.isidentifier() and v for k, v in pairs)
     ):
         raise InputError(

@@ -95,7 +95,7 @@ def write_page(
         written[0].write_text(rendered("page.md.j2", view), encoding="utf-8")
         for title, figure in view["pictures"].items():
             if view["mark"]:
-                figure.suptitle(view["mark"], fontsize="small")
+                figure.suptitle(f"{figure.get_suptitle()}\n{view['mark']}".strip(), fontsize="small")
             written += save(figure, into / name / title, endings, DPI, PALETTE)
         for title, table in parts.items() if csv else ():
             written.append(into / name / f"{title}.csv")
