@@ -28,9 +28,7 @@ from fedteddi.protocol.round_json.reports import write_round
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
 from fedteddi.schedulers.schedule import choice_of, first_state, remembers
-from fedteddi.settings import write_settings
 from fedteddi.simulation.clients import Clients
-from small_world import tiny_data, tiny_settings
 
 Cli = Callable[..., Outcome]
 ANSWER = json.loads(
@@ -354,24 +352,6 @@ def test_help_and_completion_are_there(cli: Cli) -> None:
 
 
 # --- simulating
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tiny experiment as a user would have it: a TOML file and an .npz beside it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
-    data = tiny_data()
-    np.savez(
-        tmp_path / "tiny.npz",
-        train_images=data.train_images.numpy()[:, 0],
-        train_labels=data.train_labels.numpy(),
-        test_images=data.test_images.numpy()[:, 0],
-        test_labels=data.test_labels.numpy(),
-    )
-    file = tmp_path / "tiny.toml"
-    file.write_text(write_settings(tiny_settings(dataset="tiny.npz")))
-    return file
 
 
 def test_run_prints_the_curve_and_resumes(cli: Cli, tiny: Path) -> None:

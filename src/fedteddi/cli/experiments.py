@@ -101,7 +101,7 @@ def run(
             data_dir=data_dir,
             threads=threads,
         )
-        record = simulate(settings, run=how)
+        record = simulate(settings, name=settings.name, run=how)
     _print_run(record)
     say_idle([record])
     say_where(folder, record.finished)

@@ -112,17 +112,23 @@ def print_plan(plan: "Plan") -> None:
 
 
 def plan_sentence(plan: "Plan") -> str:
-    """Say how many clients and frames there are, which classes each frame brings, and to how many clients."""
-    counts = np.stack([frame.counts for frame in plan.frames])  # [L, N, C]
-    seen = np.flatnonzero(counts[0].sum(axis=0))
-    parts = [f"{plan.num_clients} clients begin with classes {_listed(seen)}"]
+    """Say how many clients there are, which classes each frame brings, and whom it changes."""
+    counts = [frame.counts for frame in plan.frames]
+    parts = [f"{_several(plan.num_clients, 'client')} with {_classes(np.flatnonzero(plan.classes_seen(0)))}"]
     for frame in range(1, len(counts)):
-        new = np.setdiff1d(np.flatnonzero(counts[frame].sum(axis=0)), seen)
-        seen = np.union1d(seen, new)
+        new = np.flatnonzero(plan.classes_seen(frame) & ~plan.classes_seen(frame - 1))
         changed = int((counts[frame] != counts[frame - 1]).any(axis=1).sum())
-        brought = f"brings classes {_listed(new)}" if len(new) else "brings no new class"
-        parts.append(f"frame {frame} {brought}, and changes {changed} clients")
+        brought = _classes(new) if len(new) else "no new class"
+        parts.append(f"frame {frame} brings {brought}, and changes {_several(changed, 'client')}")
     return "; ".join(parts) + "."
+
+
+def _several(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _classes(numbers: np.ndarray) -> str:
+    return f"class{'' if len(numbers) == 1 else 'es'} {_listed(numbers)}"
 
 
 def _listed(numbers: np.ndarray) -> str:
@@ -138,7 +144,8 @@ def held(counts: np.ndarray, before: np.ndarray | None, room: int) -> str:
     is_new = (counts > 0) & (before == 0) if before is not None else np.zeros(len(counts), dtype=bool)
     new = [f"+{c}×{counts[c]}" for c in np.flatnonzero(is_new)]
     kept = [f"{c}×{counts[c]}" for c in np.flatnonzero((counts > 0) & ~is_new)]
-    words = [*new, *kept]
-    while len(words) > len(new) and len(" ".join(words)) > LINES * room:
-        words = [*words[:-2], MORE] if words[-1] == MORE else [*words[:-1], MORE]
-    return " ".join(words)
+    shown, texts = len(kept), " ".join([*new, *kept])
+    while shown and len(texts) > LINES * room:
+        shown -= 1
+        texts = " ".join([*new, *kept[:shown], MORE])
+    return texts

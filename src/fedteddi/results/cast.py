@@ -46,7 +46,9 @@ def cast_of(study: Study, frames: Sequence[int]) -> Cast:
         if PAPERS in best[LEADING:]:
             leading = [*best[: LEADING - 1], PAPERS]
     pale = tuple(rule for rule in rules if rule not in leading)
-    return Cast(colours([*leading, *bounds]), pale)
+    in_full = [*leading, *bounds]
+    chosen = colours(in_full)
+    return Cast({rule: chosen[rule] for rule in in_full}, pale)
 
 
 def setting(study: Study, shaded: bool = True) -> str:
