@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from fedteddi.results.cast import cast_of, setting
-from fedteddi.results.drawing import COLOURS, PALE, colours
+from fedteddi.results.drawing import COLOURS, PALE, colours_of
 from fedteddi.results.figures import accuracy_over_rounds, rounds_to_levels, scheduled_clients
 from fedteddi.results.report import make_figures, write_for_print
 from fedteddi.results.runs import RunRecord, Study
@@ -54,10 +54,10 @@ def test_bounds_are_never_pale() -> None:
 
 def test_rules_without_a_colour_take_those_that_are_free() -> None:
     """fedcgd has the first of them, so mine has the next."""
-    chosen = colours(["mine", "fedcgd", "fedteddi"])
+    chosen = colours_of(["mine", "fedcgd", "fedteddi"])
     assert chosen["fedcgd"] == COLOURS["fedcgd"]
     assert chosen["mine"] == COLOURS["fed-cbs"]
-    every = colours([*COLOURS, *(f"rule-{place}" for place in range(20))])
+    every = colours_of([*COLOURS, *(f"rule-{place}" for place in range(20))])
     assert set(every) == {*COLOURS, *(f"rule-{place}" for place in range(20))}
 
 

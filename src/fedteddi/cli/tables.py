@@ -43,15 +43,18 @@ def print_table(table: "pd.DataFrame", keys: int = 0) -> None:
 def _blocks(
     names: Sequence[str], rows: Sequence[Sequence[str]], about: list[int], others: list[int]
 ) -> list[list[int]]:
-    """Share columns out among blocks that are no wider than the terminal."""
+    """Share columns out evenly among as few blocks as are no wider than the terminal."""
     widths = [_needed(name, [row[i] for row in rows]) + GAP for i, name in enumerate(names)]
-    blocks = [about + others[:1]]
-    for column in others[1:]:
-        if sum(widths[i] for i in blocks[-1]) + widths[column] - GAP <= out.width:
-            blocks[-1].append(column)
-        else:
-            blocks.append([*about, column])
-    return [block for block in blocks if block]
+
+    def fits(columns: list[int]) -> bool:
+        return sum(widths[i] for i in about + columns) - GAP <= out.width
+
+    for blocks in range(1, len(others)):
+        size = -(-len(others) // blocks)
+        parts = [others[first : first + size] for first in range(0, len(others), size)]
+        if all(map(fits, parts)):
+            return [about + part for part in parts]
+    return [[*about, column] for column in others] or [about]
 
 
 def _needed(name: str, cells: Sequence[str]) -> int:

@@ -86,7 +86,9 @@ def _accuracies(rows: Rows, frame: int) -> pd.DataFrame:
         table.append(
             _key(deadline_s, scheduler)
             | {
-                "mean balanced": _percents(np.mean([r.accuracy("balanced") for r in one]) for one in own),
+                "mean balanced": _percents(
+                    float(np.mean([r.accuracy("balanced") for r in one])) for one in own
+                ),
                 "final balanced": _percents(one[-1].accuracy("balanced") for one in own),
                 "final global": _percents(one[-1].accuracy("global") for one in own),
                 "old": _percent_mean(row["old"] for row in last),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedteddi.results.drawing import colours
+from fedteddi.results.drawing import colours_of
 from fedteddi.results.ranking import ranked
 from fedteddi.results.runs import REFERENCES, Study
 from fedteddi.results.tables import groups
@@ -47,7 +47,7 @@ def cast_of(study: Study, frames: Sequence[int]) -> Cast:
             leading = [*best[: LEADING - 1], PAPERS]
     pale = tuple(rule for rule in rules if rule not in leading)
     in_full = [*leading, *bounds]
-    chosen = colours(in_full)
+    chosen = colours_of(in_full)
     return Cast({rule: chosen[rule] for rule in in_full}, pale)
 
 

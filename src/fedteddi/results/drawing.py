@@ -4,7 +4,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -92,7 +92,7 @@ def line(
     if len(y) > 1:
         std = y.std(axis=0, ddof=1)
         low, high = np.maximum(mean - std, 0), mean + std
-        step = "pre" if steps else None
+        step: Literal["pre"] | None = "pre" if steps else None
         ax.fill_between(x, low, high, step=step, color=colour, alpha=0.12, linewidth=0)
 
 
@@ -146,7 +146,7 @@ def _varied(scheduler: str) -> tuple[str, str]:
     return rule, option
 
 
-def colours(rules: Sequence[str]) -> dict[str, str]:
+def colours_of(rules: Sequence[str]) -> dict[str, str]:
     """Return each rule's colour: its own, or the next that none of the others has, as long as there are any."""
     own = {rule: COLOURS[_varied(rule)[0]] for rule in rules if _varied(rule)[0] in COLOURS}
     free = [colour for colour in list(COLOURS.values())[2:] if colour not in own.values()] or [
@@ -215,18 +215,18 @@ def save(
     path: Path,
     endings: Sequence[str] = (".png", ".svg"),
     dpi: int = 150,
-    palette: int | None = None,
+    colours: int | None = None,
 ) -> list[Path]:
-    """Write a figure as PNG and SVG, or as `endings` say; a `palette` of so many colours saves two thirds of a PNG."""
+    """Write a figure as PNG and SVG, or as `endings` say; with so many `colours` a PNG takes a third of the space."""
     written = []
     # The same figure gives the same file; PDFs embed their fonts as TrueType, which journals ask for.
     with mpl.rc_context({"svg.hashsalt": "fedteddi", "pdf.fonttype": 42}):
         for ending in endings:
             target = path.with_suffix(ending)
             figure.savefig(target, dpi=dpi, metadata=DATELESS.get(ending))
-            if palette is not None and ending == ".png":
+            if colours is not None and ending == ".png":
                 with Image.open(target) as image:
-                    image.convert("RGB").quantize(palette, Image.Quantize.FASTOCTREE).save(
+                    image.convert("RGB").quantize(colours, Image.Quantize.FASTOCTREE).save(
                         target, optimize=True
                     )
             written.append(target)

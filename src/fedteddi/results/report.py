@@ -46,7 +46,7 @@ def make_figures(study: Study, style: Style = SCREEN) -> dict[str, Figure]:
     """Return figures 3 to 5 of every frame that has rounds, and 6 and 7 where there are several, by name."""
     study.check_reportable()
     drawn = {}
-    with mpl.rc_context(dict(style.rc)):
+    with mpl.rc_context(style.rc):
         for frame in study.frames:
             drawn[f"figure3-accuracy-frame{frame}"] = figures.accuracy_over_rounds(study, frame, style)
             drawn[f"figure4-scheduled-frame{frame}"] = figures.scheduled_clients(study, frame, style)
@@ -62,7 +62,7 @@ def write_for_print(study: Study, out: Path) -> list[Path]:
     written, captions = [out / "captions.md"], []
     for name, figure in make_figures(study, PRINT).items():
         captions.append(f"{name}: {figure.get_label()}.\n")
-        with mpl.rc_context(dict(PRINT.rc)):
+        with mpl.rc_context(PRINT.rc):
             written += save(figure, out / name, (".pdf",))
     written[0].write_text("\n".join(captions), encoding="utf-8")
     return written

@@ -1,7 +1,6 @@
 """How figures are laid out: for a screen, or for a column of an IEEE journal."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 SCREEN_LINE = 1.5  # points, of matplotlib's lines unless a style says otherwise
@@ -16,7 +15,7 @@ class Style:
     one_row: bool = True  # what has one deadline lies in a row
     has_words: bool = True  # a title and notes; in print, the caption says them
     widths_in: tuple[float, float] | None = None  # of a figure with one panel across, and with several
-    rc: Mapping[str, Any] = field(default_factory=dict)
+    rc: Any = None  # a mapping; matplotlib's type names each key
 
     def size_in(self, across: int, down: int) -> tuple[float, float]:
         """Return the size of a figure with so many panels."""

@@ -251,16 +251,11 @@ def default_targets(study: Study, frame: int) -> Targets:
         start = max((curve[0] for curve in curves), default=0.0)
         best = max((max(curve) for curve in curves), default=0.0)
         for per_unit in (20, 50, 100):  # steps of 5 %, or of 2 or 1 % where less is learned
-            top, first = _whole(best * per_unit), _whole(start * per_unit) + 1
+            top, first = math.floor(best * per_unit + 1e-9), math.floor(start * per_unit + 1e-9) + 1
             found[accuracy] = [level / per_unit for level in range(max(first, top - 2), top + 1)]
             if len(found[accuracy]) == MOST_TARGETS:
                 break
     return found
-
-
-def _whole(number: float) -> int:
-    """Round down, but not a whole number that lies just above."""
-    return math.floor(round(number, 9))
 
 
 def levels(study: Study, frame: int, targets: Sequence[float]) -> Targets:
