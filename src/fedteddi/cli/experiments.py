@@ -273,8 +273,9 @@ def scenario(
     out.print(f"{experiment}, seed {settings.seed}: {plan_sentence(plan)}\n")
     print_plan(plan)
     counts = np.stack([frame.counts for frame in plan.frames])
+    title = f"Who holds what: {Path(experiment).stem}, {settings.dataset}, seed {settings.seed}"
     try:
-        files_written = save(scenario_heat_map(counts, f"{settings.name}, seed {settings.seed}"), out_file)
+        files_written = save(scenario_heat_map(counts, title), out_file)
     except OSError as error:
         raise InputError(f"{out_file} cannot be written ({error.strerror}): choose another --out") from None
     out.print(f"drawn in {files_written[0]}", soft_wrap=True)

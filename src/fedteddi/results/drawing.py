@@ -49,7 +49,7 @@ MARKS = {
 NAMELESS, AS_IT_IS, PALE = "_thin", "_as it is", "_pale"  # of lines that a legend leaves out
 PALE_GREY = "#C9C9C9"
 DATELESS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-NOTE_EM = 0.55  # a letter's width, in font sizes
+BOLD_EM, SMALL_EM = 0.66, 0.46  # a letter's width in titles and notes, in font sizes
 
 
 def panels(rows: int, columns: int, style: Style = SCREEN) -> tuple[Figure, list[list[Axes]]]:
@@ -168,7 +168,8 @@ def finished(
     `notes` stand above the legend.
     """
     if title:
-        figure.suptitle(title, fontweight="bold", fontsize="medium")
+        lines = [_fitting(part, figure, BOLD_EM) for part in title.split("\n")]
+        figure.suptitle("\n".join(lines), fontweight="bold", fontsize="medium")
         for ax in figure.axes:
             ax.title.set_fontsize("medium")
     for row in axes:
@@ -192,17 +193,17 @@ def finished(
             loc="outside lower center",
             ncols=-(-len(labels) // lines),
             frameon=False,
-            title="\n".join(_fitting(note, figure) for note in notes),
+            title="\n".join(_fitting(note, figure, SMALL_EM) for note in notes),
             title_fontsize="small",
         )
         legend.get_title().set_multialignment("center")
     return figure
 
 
-def _fitting(note: str, figure: Figure) -> str:
-    """Break a note into lines that a figure has room for."""
-    letter_in = NOTE_EM * float(mpl.rcParams["font.size"]) * 0.83 / 72  # of small print
-    return textwrap.fill(note, int(figure.get_figwidth() / letter_in), break_on_hyphens=False)
+def _fitting(text: str, figure: Figure, letter_em: float) -> str:
+    """Break a text into lines that a figure has room for."""
+    letter_in = letter_em * float(mpl.rcParams["font.size"]) / 72
+    return textwrap.fill(text, int(figure.get_figwidth() / letter_in), break_on_hyphens=False)
 
 
 def whole_numbers() -> MaxNLocator:
