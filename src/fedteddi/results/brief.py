@@ -56,7 +56,7 @@ def _sentence(study: Study, frame: int, deadline_s: float, ours: str) -> str:
 def brief_tables(study: Study, frame: int, targets: Targets, ours: str) -> dict[str, pd.DataFrame]:
     """Return a frame's accuracies, rounds to targets, who was scheduled at what cost, and `ours` beside the others."""
     rows = _best_first(study, frame)
-    spread = "" if _seeds(study) == ONE else ", mean ± sd"
+    spread, interval = ("", "") if _seeds(study) == ONE else (", mean ± sd", " (95 % interval)")
     found = {
         f"Frame {frame}: test accuracy in %{spread}; old and new classes at the end": _accuracies(
             rows, frame
@@ -65,7 +65,7 @@ def brief_tables(study: Study, frame: int, targets: Targets, ours: str) -> dict[
             rows, frame, targets
         ),
         f"Frame {frame}: scheduled clients a round, and what the frame cost": _costs(rows, frame),
-        f"Frame {frame}: rounds that {ours} is ahead of each baseline (95 % interval)": _ahead(
+        f"Frame {frame}: rounds that {ours} is ahead of each baseline{interval}": _ahead(
             study, rows, frame, targets, ours
         ),
     }
