@@ -168,8 +168,8 @@ def finished(
     `notes` stand above the legend.
     """
     if title:
-        lines = [_fitting(part, figure, BOLD_EM) for part in title.split("\n")]
-        figure.suptitle("\n".join(lines), fontweight="bold", fontsize="medium")
+        shown = [_fitting(part, figure, BOLD_EM) for part in title.split("\n")]
+        figure.suptitle("\n".join(shown), fontweight="bold", fontsize="medium")
         for ax in figure.axes:
             ax.title.set_fontsize("medium")
     for row in axes:
