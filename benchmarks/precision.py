@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from fedteddi.errors import InputError
-from fedteddi.results import drawing, measures, tables
+from fedteddi.results import drawing, measures, styles, tables
 from fedteddi.results.runs import ACCURACIES, Accuracy, RunRecord
 from fedteddi.studies.caveats import machines
 from fedteddi.studies.comparison import points
@@ -201,7 +201,7 @@ def draw(found: list[Pair]) -> Figure:
 
     Strokes at the bottom mark the rounds at which the curves are further apart than the seeds' spread.
     """
-    width, height = drawing.PANEL_IN
+    width, height = styles.SCREEN.panel_in
     figure = Figure(figsize=(width * len(ACCURACIES), height * len(found) + 0.4), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(found), len(ACCURACIES), squeeze=False, sharex=True)

@@ -11,7 +11,7 @@ from fedteddi.given import PYTHON, label_in
 from fedteddi.registry import option_defaults
 from fedteddi.results.folder import differences
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
-from fedteddi.schedulers.registry import find_scheduler, named_rule, rule_text
+from fedteddi.schedulers.registry import find_scheduler, named_rule, own_name, rule_text
 from fedteddi.settings import Settings
 from fedteddi.simulation.play import THE_FOLDER_ITSELF, RunOptions, play_runs, split_keywords
 from fedteddi.simulation.session import Progress, Watch
@@ -50,7 +50,7 @@ def simulate(
     if chosen.scheduler in REFERENCES:
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
     if "name" not in changes:
-        chosen = chosen.changed(name=label_in(chosen.scheduler))
+        chosen = chosen.changed(name=own_name(chosen.scheduler))
     record = play_runs({THE_FOLDER_ITSELF: chosen}, how)[THE_FOLDER_ITSELF]
     if record.failure is not None:
         raise InputError(f"{record.title}: {record.failure.cause}")
@@ -102,9 +102,7 @@ def runs_of(
     for one in (variant(base, rule, n, t, shared[rule]) for t in times for rule in rules for n in numbers):
         name = run_name(one)
         if each.setdefault(name, one) != one:
-            raise InputError(
-                f"two runs would both be called {name}: give your schedulers different class names"
-            )
+            raise InputError(f"two runs would both be called {name}: give your schedulers different names")
     return each
 
 

@@ -22,14 +22,13 @@ from rich.console import Console
 import fedteddi
 from cli_runner import Outcome
 from fedteddi import example_round, make_scheduler, scheduler_names
-from fedteddi.cli.output import console, print_table
+from fedteddi.cli.output import console
+from fedteddi.cli.tables import print_table
 from fedteddi.protocol.round_json.reports import write_round
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
 from fedteddi.schedulers.schedule import choice_of, first_state, remembers
-from fedteddi.settings import write_settings
 from fedteddi.simulation.clients import Clients
-from small_world import tiny_data, tiny_settings
 
 Cli = Callable[..., Outcome]
 ANSWER = json.loads(
@@ -355,24 +354,6 @@ def test_help_and_completion_are_there(cli: Cli) -> None:
 # --- simulating
 
 
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tiny experiment as a user would have it: a TOML file and an .npz beside it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FEDTEDDI_CACHE", str(tmp_path / "cache"))
-    data = tiny_data()
-    np.savez(
-        tmp_path / "tiny.npz",
-        train_images=data.train_images.numpy()[:, 0],
-        train_labels=data.train_labels.numpy(),
-        test_images=data.test_images.numpy()[:, 0],
-        test_labels=data.test_labels.numpy(),
-    )
-    file = tmp_path / "tiny.toml"
-    file.write_text(write_settings(tiny_settings(dataset="tiny.npz")))
-    return file
-
-
 def test_run_prints_the_curve_and_resumes(cli: Cli, tiny: Path) -> None:
     done = cli("run", tiny, "--scheduler", "pure-drift", "--seed", 2)
     assert done.code == 0
@@ -392,7 +373,7 @@ def test_names_and_paths_are_printed_as_they_are(cli: Cli, tiny: Path, reports: 
     assert f"(records in {out})" in done.out
     done = cli("compare", tiny, "--scheduler", "fedteddi[search=refined]", "--out", f"{out}s")
     assert f"all rounds are done; records in {out}s" in done.out
-    assert f"{out}s/report/report.md, and figures such as {out}s/report/" in done.out
+    assert f"Next: open {out}s/report/report.md, with figures such as {out}s/report/" in done.out
     rule = "fedteddi[search=refined]"
     Path("[i]mine.py").write_text(
         EXAMPLE.read_text().replace('name = "shortest-uploads"', f'name = "{rule}"')
@@ -411,7 +392,7 @@ def test_names_and_paths_are_printed_as_they_are(cli: Cli, tiny: Path, reports: 
 def test_a_table_holds_names_as_they_are(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a terminal that is wide enough, and in one that is not."""
     written = io.StringIO()
-    monkeypatch.setattr("fedteddi.cli.output.out", console(file=written, width=width, force_terminal=True))
+    monkeypatch.setattr("fedteddi.cli.tables.out", console(file=written, width=width, force_terminal=True))
     print_table(pd.DataFrame({"[i]rule": ["mine[1]"], "seeds": [":car:"], "[b]cost": ["[red]3"]}))
     assert all(word in written.getvalue() for word in ("mine[1]", ":car:", "[b]cost", "[red]3"))
 
@@ -494,7 +475,7 @@ def test_compare_reports_and_draws(cli: Cli, tiny: Path) -> None:
     ]
     done = cli(*words, "--deadline", 0.9, "--deadline", 1.1, "--out", "both")
     assert done.code == 0, done.err
-    assert "Frame 1: fedteddi against each baseline" in done.out
+    assert "Frame 1: rounds that fedteddi is ahead of each baseline" in done.out
     assert Path("both/report/figure3-accuracy-frame1.png").stat().st_size > 1000
     assert len(list(Path("both").glob("*/rounds.jsonl"))) == 8
     study = fedteddi.read_study(Path("both"))
@@ -554,7 +535,7 @@ def test_compare_reports_what_it_holds_and_what_lay_there_before(
     assert read == []
     done = cli(*words, "fedteddi", "--resume")
     assert read == ["random-d1-s0"]
-    assert "Frame 1: fedteddi against each baseline" in done.out
+    assert "Frame 1: rounds that fedteddi is ahead of each baseline" in done.out
     page = Path("both/report/report.md").read_bytes()
     assert cli("report", "both").code == 0
     assert Path("both/report/report.md").read_bytes() == page

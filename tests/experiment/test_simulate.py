@@ -565,7 +565,7 @@ def test_two_rules_of_one_name_are_refused(tmp_path: Path) -> None:
     for file in ("a.py", "b.py"):
         (tmp_path / file).write_text(rule)
     both = [f"{tmp_path / file}:ShortestUploads" for file in ("a.py", "b.py")]
-    with pytest.raises(InputError, match="two runs would both be called ShortestUploads"):
+    with pytest.raises(InputError, match="two runs would both be called shortest-uploads"):
         compare(tiny_settings(), schedulers=both, seeds=[0], data=tiny_data())
 
 

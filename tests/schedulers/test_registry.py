@@ -109,17 +109,23 @@ def test_adding_a_rule_touches_one_file(tmp_path: Path, monkeypatch: pytest.Monk
         registry.built_in.cache_clear()
 
 
-def test_a_rule_may_be_named_with_options() -> None:
+def test_a_rule_may_be_named_with_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule of one's own is called as it calls itself."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("rules", "folder[1]"):
+        Path(folder).mkdir()
+        text = EXAMPLE.read_text().replace('"shortest-uploads"', '"my rule"')
+        Path(folder, "mine.py").write_text(text.replace("ShortestUploads", "Mine"))
     plain = named_rule("fedteddi")
     assert (plain.name, plain.scheduler, plain.options) == ("fedteddi", "fedteddi", {})
     own = named_rule("rules/mine.py:Mine")
-    assert (own.name, own.scheduler) == ("Mine", "rules/mine.py:Mine")
+    assert (own.name, own.scheduler) == ("my-rule", "rules/mine.py:Mine")
     chosen = named_rule("fedteddi[search=refined, lambda0=0.5]")
     assert (chosen.name, chosen.scheduler) == ("fedteddi-search-refined-lambda0-0.5", "fedteddi")
     assert chosen.options == {"search": "refined", "lambda0": 0.5}
     assert named_rule('fedteddi[search="refined"]') == named_rule("fedteddi[search=refined]")
     in_brackets = named_rule("folder[1]/mine.py:Mine[share=1/2]")
-    assert (in_brackets.scheduler, in_brackets.name) == ("folder[1]/mine.py:Mine", "Mine-share-1-2")
+    assert (in_brackets.scheduler, in_brackets.name) == ("folder[1]/mine.py:Mine", "my-rule-share-1-2")
 
 
 @pytest.mark.parametrize(

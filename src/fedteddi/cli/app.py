@@ -20,6 +20,7 @@ app = typer.Typer(
     name="fedteddi",
     help="Federated edge learning on changing data: who uploads, and with how much bandwidth.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 

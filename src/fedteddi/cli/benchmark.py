@@ -5,10 +5,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedteddi.cli.endings import name_failed, name_unfinished, say_where
-from fedteddi.cli.options import Device, Ray, RayCommand, Threads, TimeLimit, parse_seeds, seconds_left
-from fedteddi.cli.output import out, print_table
+from fedteddi.cli.endings import end, name_failed, name_unfinished, say_next
+from fedteddi.cli.options import (
+    Device,
+    Ray,
+    RayCommand,
+    RuleOptions,
+    Threads,
+    TimeLimit,
+    parse_seeds,
+    rules_with,
+    seconds_left,
+)
+from fedteddi.cli.output import out
 from fedteddi.cli.progress import watching
+from fedteddi.cli.tables import print_table
 
 if TYPE_CHECKING:
     from fedteddi.studies.benchmark.page import Page
@@ -17,6 +28,7 @@ Joining = Annotated[
     list[str] | None,
     typer.Option(
         "--scheduler",
+        "-s",
         help="A rule that joins the built-in ones: mine.py:Mine, or fedteddi\\[search=refined] (may be repeated).",
     ),
 ]
@@ -55,6 +67,9 @@ FromSummaries = Annotated[
 ]
 
 
+ON_THE_PAGE = ["score by global accuracy"]  # alone: a narrow terminal needs the room
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     app.command(cls=RayCommand)(benchmark)
@@ -62,6 +77,7 @@ def register(app: typer.Typer) -> None:
 
 def benchmark(
     scheduler: Joining = None,
+    option: RuleOptions = None,
     only: Only = None,
     seeds: Seeds = "",
     device: Device = "cpu",
@@ -86,14 +102,14 @@ def benchmark(
 
     plan = Benchmark(is_quick=quick)
     if from_summaries is not None:
-        _show(page.page_of_summaries(plan, from_summaries))
+        say_next(_show(page.page_of_summaries(plan, from_summaries)))
         return
     page.check_name(write)
     folder = out_folder or Path("runs") / plan.name
     with watching() as watch:
         played = play_benchmark(
             plan,
-            chosen_rules(scheduler or [], only or []),
+            chosen_rules(rules_with(scheduler, option), only or []),
             out=folder,
             seeds=parse_seeds(seeds) if seeds else SEEDS[:1] if quick else SEEDS,
             resume=resume,
@@ -104,20 +120,19 @@ def benchmark(
             device=device,
             threads=threads,
         )
-    failures = [name for name, run in played.items() if run.failure is not None]
-    finished = all(run.finished or run.failure for run in played.values())
-    if finished or any(run.finished for run in played.values()):
+
+    def report(finished: bool) -> str:
         made, unfinished = page.page_of_runs(plan, folder, write if finished else None)
         name_unfinished(unfinished)
-        _show(made)
-    say_where(folder, finished, "all other rounds" if failures else "all rounds")
-    if failures:
-        raise typer.Exit(1)
+        return _show(made)
+
+    end(list(played.values()), folder, report)
 
 
-def _show(made: "Page") -> None:
-    """Print the answer, the ranking, what failed, and where the page is."""
-    print_table(made.ranking)
-    out.print(f"\n{made.answer}", soft_wrap=True)
+def _show(made: "Page") -> str:
+    """Print the answer, the ranking and what failed; say how to see it all."""
+    out.print(f"{made.answer}\n")
+    print_table(made.ranking.drop(columns=ON_THE_PAGE, errors="ignore"), keys=2)
     name_failed({called: f"{why}; once corrected, --replay" for called, why in made.failed.items()})
-    out.print(f"\n{made.files[0]}, with {made.files[1].name} beside it", soft_wrap=True)
+    out.print()
+    return f"open {made.files[0]}, with {made.files[1].name} beside it"

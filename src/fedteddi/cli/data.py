@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedteddi.cli.endings import hint_next, say_next
 from fedteddi.cli.output import PLAIN_LINE_EVERY_S, download_bar, err, out
 from fedteddi.errors import check_choice
 
@@ -65,6 +66,7 @@ def get(
         with _watching(name) as watch:
             archive = download(which, folder, url, watch)
         _say(f"{name} is in {archive}")
+    say_next(f"fedteddi run {name}, or fedteddi reproduce {name}")
 
 
 @data.command("list")
@@ -78,6 +80,7 @@ def list_(data_dir: DataDir = None) -> None:
             missing = f"missing from {data_folder(data_dir)}: {how_to_get(CIFAR[name], data_dir)}"
             found = find_cifar(CIFAR[name], data_dir) or missing
         _say(f"{name:14}{found}")
+    hint_next("fedteddi data get NAME, or fedteddi list experiments")
 
 
 def _say(line: str) -> None:

@@ -1,6 +1,6 @@
-"""What commands that play runs say in the end: what failed, what is left out, where the records are."""
+"""What commands say in the end: what failed, what is left out, where the records are, what to look at next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from fedteddi.cli.output import out, say
 
 if TYPE_CHECKING:
     from fedteddi.results.folder import Failure
-    from fedteddi.results.runs import RunRecord, Study
+    from fedteddi.results.runs import RunRecord
 
 
 def name_unfinished(names: list[str]) -> None:
@@ -30,16 +30,19 @@ def say_failed(failures: Mapping[str, "Failure"]) -> None:
     name_failed({title: f"{failure.cause}, and choose another --out" for title, failure in failures.items()})
 
 
-def all_failed(study: "Study") -> bool:
-    """Say whether there is nothing left to report on."""
-    return len(study.failures) == len(study.runs)
+def end(runs: Sequence["RunRecord"], folder: Path, report: Callable[[bool], str]) -> None:
+    """End a command that plays many runs: the report, where the records are, what is next; failures make the code 1.
 
-
-def say_end(study: "Study", folder: Path) -> None:
-    """Say where the records are, if any run is left; failures make the exit code 1."""
-    if not all_failed(study):
-        say_where(folder, not study.unfinished, "all other rounds" if study.failures else "all rounds")
-    if study.failures:
+    `report` is told whether all is played, called then and when any run is finished, and says what to look at next.
+    """
+    failed = [run for run in runs if run.failure is not None]
+    finished = all(run.finished or run.failure is not None for run in runs)
+    step = report(finished) if finished or any(run.finished for run in runs) else ""
+    if len(failed) < len(runs):
+        say_where(folder, finished, "all other rounds" if failed else "all rounds")
+    if step:
+        say_next(step)
+    if failed:
         raise typer.Exit(1)
 
 
@@ -61,3 +64,19 @@ def say_where(folder: Path, finished: bool, done: str = "all rounds") -> None:
             f"stopped in time; continue with the same command and --resume (records in {folder})",
             soft_wrap=True,
         )
+
+
+def say_next(step: str) -> None:
+    """Say what to look at next, as the last line of an answer."""
+    out.print(f"Next: {step}", soft_wrap=True)
+
+
+def hint_next(step: str) -> None:
+    """Say it in a terminal alone: what another program reads has no such line."""
+    if out.is_terminal:
+        say_next(step)
+
+
+def open_next(page: Path, files: Sequence[Path]) -> str:
+    """Return the step that opens a page; name one of its figures, too."""
+    return f"open {page}, with figures such as {next(file for file in files if file.suffix == '.png')}"

@@ -1,12 +1,21 @@
 """The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedteddi.cli.data import DataDir
-from fedteddi.cli.endings import all_failed, name_unfinished, say_end, say_failed, say_idle, say_where
+from fedteddi.cli.endings import (
+    end,
+    name_unfinished,
+    open_next,
+    say_failed,
+    say_idle,
+    say_next,
+    say_where,
+)
 from fedteddi.cli.options import (
     AllowChanged,
     Changes,
@@ -14,30 +23,39 @@ from fedteddi.cli.options import (
     Device,
     Experiment,
     Out,
+    Pdf,
     Ray,
     RayCommand,
     Resume,
     Rounds,
+    RuleOptions,
+    SchedulerName,
     SchedulerOptions,
     Schedulers,
+    Seed,
     Seeds,
     Svg,
     Sweep,
     Threads,
     TimeLimit,
     parse_seeds,
+    rule_with,
     seconds_left,
 )
-from fedteddi.cli.output import out, print_table, say
+from fedteddi.cli.output import out, say
 from fedteddi.cli.page import HTML, Html, HtmlCommand, Open, make_page, refuse_beside
 from fedteddi.cli.progress import watching
+from fedteddi.cli.tables import print_table
 from fedteddi.errors import InputError, nearest_hint
 from fedteddi.registry import read_options
-from fedteddi.schedulers.registry import built_in, named_rule
+from fedteddi.schedulers.registry import built_in
 
 if TYPE_CHECKING:
-    from fedteddi.results.runs import Study
+    from fedteddi.results.runs import RunRecord, Study
     from fedteddi.settings import Settings
+
+
+MOST_ROWS = 15  # of a run's curve, in a frame
 
 
 def register(app: typer.Typer) -> None:
@@ -50,10 +68,9 @@ def register(app: typer.Typer) -> None:
 
 def run(
     experiment: Experiment = "fashion",
-    scheduler: Annotated[
-        str | None, typer.Option(help="A rule, such as random, fedteddi\\[search=refined] or file.py:Class.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    scheduler: SchedulerName = None,
+    option: RuleOptions = None,
+    seed: Seed = None,
     rounds: Rounds = None,
     device: Device = "cpu",
     out_folder: Out = None,
@@ -68,11 +85,10 @@ def run(
     from fedteddi.experiment import RunOptions, simulate
 
     settings = _settings(experiment, rounds, changes)
-    if scheduler is not None:
-        rule = named_rule(scheduler)
-        settings = settings.changed(scheduler=rule.scheduler, scheduler_options=rule.options, name=rule.name)
-    else:
-        settings = settings.changed(name=settings.scheduler.rpartition(":")[2])
+    rule = rule_with(scheduler or settings.scheduler, option)
+    if scheduler is None:
+        rule = replace(rule, options=settings.scheduler_options | rule.options)
+    settings = settings.changed(scheduler=rule.scheduler, scheduler_options=rule.options, name=rule.name)
     if seed is not None:
         settings = settings.changed(seed=seed)
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{settings.name}-s{settings.seed}"
@@ -87,15 +103,37 @@ def run(
             data_dir=data_dir,
             threads=threads,
         )
-        record = simulate(settings, run=how)
-    print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
+        record = simulate(settings, name=settings.name, run=how)
+    _print_run(record)
     say_idle([record])
     say_where(folder, record.finished)
+    if record.finished:
+        say_next(f"fedteddi report {folder}")
+
+
+def _print_run(run: "RunRecord") -> None:
+    """Print where a run is, and how accuracy grew: at most so many evaluations of each frame, its last among them."""
+    import pandas as pd
+
+    curve = run.curve()
+    if not len(curve):
+        return
+    last = curve.iloc[-1]
+    out.print(
+        f"{run.title}: {last['balanced']:.1%} balanced and {last['global']:.1%} global test accuracy after round"
+        f" {last['round']} of frame {last['frame']}\n"
+    )
+    parts = [part.iloc[:: -max(1, -(-len(part) // MOST_ROWS))][::-1] for _, part in curve.groupby("frame")]
+    shown = pd.concat(parts)[["frame", "round", "balanced", "global", "old", "new"]]
+    print_table(shown, keys=2)
+    if len(shown) < len(curve):
+        out.print(f"({len(shown)} of {len(curve)} evaluations)")
 
 
 def compare(
     experiment: Experiment = "fashion",
     scheduler: Schedulers = None,
+    option: SchedulerOptions = None,
     seeds: Seeds = "1",
     deadline: Deadlines = None,
     rounds: Rounds = None,
@@ -108,9 +146,9 @@ def compare(
     changes: Changes = None,
     data_dir: DataDir = None,
     ray: Ray = None,
-    option: SchedulerOptions = None,
     sweep: Sweep = None,
     svg: Svg = False,
+    pdf: Pdf = False,
 ) -> None:
     """Run several schedulers, seeds and deadlines in lock-step on the same data and channels, and report.
 
@@ -144,21 +182,21 @@ def compare(
             "run": how,
         }
         study = sweeps.sweep(settings, **(asked | swept)) if swept else compare_runs(settings, **asked)
-    _report_compared(study, folder, svg)
-    say_end(study, folder)
+    if study.unfinished or all(run.failure for run in study.runs):
+        say_failed(study.failures)
+    end(study.runs, folder, lambda _: _report_compared(study, folder, svg=svg, pdf=pdf))
 
 
-def _report_compared(study: "Study", folder: Path, svg: bool) -> None:
+def _report_compared(study: "Study", folder: Path, **also: bool) -> str:
     """Report on all runs of the folder once those asked for are done, and any is left."""
     from fedteddi.results.reading import read_study
     from fedteddi.sweeps import folder_within
 
-    if study.unfinished or all_failed(study):
-        say_failed(study.failures)
-        return
+    if study.unfinished or all(run.failure for run in study.runs):
+        return ""
     held = {folder_within(run): run for run in study.runs}
     everything = read_study(folder, held=held)  # with what the folder held before
-    _report(everything, folder / "report", None, "fedteddi", svg)
+    return _report(everything, folder / "report", None, "fedteddi", **also)
 
 
 def report(
@@ -176,6 +214,7 @@ def report(
     html: Html = None,
     open_page: Open = False,
     data_dir: DataDir = None,
+    pdf: Pdf = False,
 ) -> None:
     """Print tables about finished runs, and write them with figures 3 to 7 (Markdown, CSV, PNG).
 
@@ -198,30 +237,36 @@ def report(
             f"--ours {ours}: no such run here{nearest_hint(ours, study.schedulers)}; there are"
             f" {', '.join(study.schedulers)}"
         )
-    _report(study, out_folder or runs / "report", target, ours or "fedteddi", svg)
+    say_next(_report(study, out_folder or runs / "report", target, ours or "fedteddi", svg=svg, pdf=pdf))
 
 
-def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str, svg: bool) -> None:
-    """Write a report, print its tables, and name the runs it leaves out."""
+def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str, **also: bool) -> str:
+    """Write a report, print it in brief, and name the runs it leaves out; say how to see it all."""
+    from fedteddi.results import brief
     from fedteddi.results.report import write_report
+    from fedteddi.results.tables import levels
 
-    made = write_report(study, folder, targets, ours, svg)
-    for title, table in made.tables.items():
-        if "cost to" not in title:  # long; it is in the files
-            out.print(f"\n{title}", style="bold")
-            print_table(table)
+    made = write_report(study, folder, targets, ours, **also)
+    tables = dict(made.tables) if study.swept else {}
+    for frame in [] if study.swept else study.frames:
+        for sentence in brief.sentences(study, frame, ours):
+            out.print(sentence)
+        tables |= brief.brief_tables(study, frame, levels(study, frame, targets or []), ours)
+    for title, table in tables.items():
+        out.print(f"\n{title}", style="bold")
+        print_table(table, keys=list(table.columns).index("scheduler") + 1)
     name_unfinished(made.unfinished)
     say_failed(study.failures)
     say_idle(study.runs)
     if made.warning:
         say("warning", made.warning)
-    pictures = [file for file in made.files if file.suffix == ".png"]
-    out.print(f"\n{made.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
+    out.print()
+    return open_next(made.files[0], made.files)
 
 
 def scenario(
     experiment: Experiment = "fashion",
-    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    seed: Seed = None,
     out_file: Annotated[Path, typer.Option("--out", help="Where the picture goes (.png and .svg).")] = Path(
         "scenario.png"
     ),
@@ -231,7 +276,7 @@ def scenario(
     """Print and draw who holds which classes in every frame, before anything is trained."""
     import numpy as np
 
-    from fedteddi.cli.output import print_plan
+    from fedteddi.cli.tables import plan_sentence, print_plan
     from fedteddi.learning.datasets.dataset import load_dataset
     from fedteddi.results.drawing import save
     from fedteddi.results.figures import scenario_heat_map
@@ -243,13 +288,16 @@ def scenario(
     plan = build_plan(
         settings.scenario, data.train_labels.numpy(), data.num_classes, len(settings.rounds), settings.seed
     )
+    out.print(f"{experiment}, seed {settings.seed}: {plan_sentence(plan)}\n")
     print_plan(plan)
     counts = np.stack([frame.counts for frame in plan.frames])
+    title = f"Who holds what: {Path(experiment).stem}, {settings.dataset}, seed {settings.seed}"
     try:
-        files_written = save(scenario_heat_map(counts, f"{settings.name}, seed {settings.seed}"), out_file)
+        files_written = save(scenario_heat_map(counts, title), out_file)
     except OSError as error:
         raise InputError(f"{out_file} cannot be written ({error.strerror}): choose another --out") from None
     out.print(f"drawn in {files_written[0]}", soft_wrap=True)
+    say_next(f"fedteddi run {experiment}, or fedteddi compare {experiment}")
 
 
 def _settings(experiment: str, rounds: int | None, changes: list[str] | None) -> "Settings":

@@ -8,6 +8,14 @@ from typer.core import TyperCommand
 
 from fedteddi.cli.process_age import process_age_s
 from fedteddi.errors import InputError
+from fedteddi.registry import read_options
+from fedteddi.schedulers.registry import NamedRule, named_rule, scheduler_names
+
+
+def complete_scheduler(incomplete: str) -> list[str]:
+    """Return the rules' names that begin so, for the shell."""
+    return [name for name in scheduler_names() if name.startswith(incomplete)]
+
 
 Experiment = Annotated[
     str,
@@ -46,18 +54,45 @@ Threads = Annotated[
     ),
 ]
 
+SchedulerName = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        "-s",
+        help="A rule of 'fedteddi schedulers', such as fedteddi or fedteddi\\[search=refined], or file.py:Class.",
+        autocompletion=complete_scheduler,
+    ),
+]
 Schedulers = Annotated[
     list[str] | None,
     typer.Option(
+        "--scheduler",
+        "-s",
         help="A rule, such as random, fedteddi\\[search=refined] or file.py:Class (may be repeated); default all."
-        " Also two bounds: everyone (all upload, no limits) and centralised (all data in one place)."
+        " Also two bounds: everyone (all upload, no limits) and centralised (all data in one place).",
+        autocompletion=complete_scheduler,
     ),
+]
+RuleOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="KEY=VALUE",
+        help="An option of the rule, such as search=refined; may be repeated. In brackets behind its name they do the"
+        " same.",
+    ),
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Of data, channels and training; default the experiment's.")
 ]
 Seeds = Annotated[str, typer.Option(help="How many (5 means 0 to 4) or which (100-104).")]
 Deadlines = Annotated[list[float] | None, typer.Option(help="Seconds; may be repeated.")]
 SchedulerOptions = Annotated[
     list[str] | None,
     typer.Option(
+        "--option",
+        "-o",
         metavar="KEY=VALUE",
         help="An option for every scheduler that has it, such as on_no_fit=skip; may be repeated.",
     ),
@@ -71,6 +106,12 @@ Sweep = Annotated[
     ),
 ]
 Svg = Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")]
+Pdf = Annotated[
+    bool,
+    typer.Option(
+        "--pdf", help="Write figures for print, too: PDFs as wide as an IEEE column (or two), fonts embedded."
+    ),
+]
 
 RAY = "--ray"
 Ray = Annotated[
@@ -82,6 +123,22 @@ Ray = Annotated[
         " an address over this machine's cores or GPUs.",
     ),
 ]
+
+
+def rule_with(given: str, words: list[str] | None) -> NamedRule:
+    """Read a rule with the options in its brackets and those of --option."""
+    return named_rule(given).having(read_options(words or [], "--option"))
+
+
+def rules_with(given: list[str] | None, words: list[str] | None) -> list[str]:
+    """Return rules with the options of --option in brackets behind their names."""
+    if not words:
+        return given or []
+    if not given:
+        raise InputError(f"--option {words[0]}: name the rule it is for with --scheduler")
+    read_options(words, "--option")  # or refuse them
+    added = ",".join(words)
+    return [f"{rule[:-1]},{added}]" if rule.endswith("]") else f"{rule}[{added}]" for rule in given]
 
 
 class RayCommand(TyperCommand):

@@ -2,9 +2,9 @@
 
 import ctypes
 import inspect
-import math
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -20,12 +20,10 @@ from fedteddi.schedulers.schedule import Scheduler
 from fedteddi.schedulers.view import RoundView
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.progress import Progress
 
     from fedteddi.heterogeneity.objective import ObjectiveTerms
     from fedteddi.protocol.round_json.answer import Answer
-    from fedteddi.scenario.plan import Plan
 
 
 def console(**more: Any) -> Console:
@@ -37,6 +35,7 @@ out = console()
 err = console(stderr=True, soft_wrap=True)
 PLAIN_LINE_EVERY_S = 5.0  # how often progress is said where there is no live display
 
+ENDLESS = 10_000  # characters in a line
 MOST_INFEASIBLE = 10  # listed one by one
 MOST_CLASSES = 6
 WIDTH_FOR_CHANGES = 78  # a narrower terminal does without these columns
@@ -88,7 +87,19 @@ def print_parts(parts: Sequence[tuple[str, str, str]]) -> None:
     """Print a line for each part: its name, its source, and what it is."""
     widths = [max((len(part[column]) for part in parts), default=0) for column in (0, 1)]
     for name, source, about in parts:
-        print(f"{name:{widths[0]}}  {source:{widths[1]}}  {about}".rstrip())
+        print(hanging(f"{name:{widths[0]}}  {source:{widths[1]}}  ", about).rstrip())
+
+
+def hanging(start: str, text: str) -> str:
+    """Return a text behind its start, its lines in a terminal set in; a program that reads it gets one line."""
+    return textwrap.fill(
+        text,
+        out.width if out.is_terminal else ENDLESS,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def print_bibtex(rules: Iterable[type[Scheduler]]) -> None:
@@ -106,7 +117,7 @@ def print_answer(view: RoundView, answer: "Answer") -> None:
         f" {len(chosen.clients)} of {view.num_clients} clients upload,"
         f" using {sum(chosen.bandwidth_hz) / 1e6:.4g} of {view.total_hz / 1e6:.4g} MHz"
     )
-    out.print(Text.assemble((answer.scheduler, "bold"), found), soft_wrap=True)
+    out.print(Text.assemble((answer.scheduler, "bold"), found))
     if chosen.clients:
         out.print(_client_table(view, answer))
         if any(_new_classes(view, client).any() for client in chosen.clients):
@@ -133,55 +144,8 @@ def _objective_line(terms: "ObjectiveTerms", called: tuple[str, str, str]) -> st
     line = f"{name} {terms.total:.4f} = {first} {terms.variance:.4f} + {second} {terms.divergence:.4f}"
     if terms.drift_weight == 0:
         return f"{line}   (lower is better)"
-    weighed = f"{terms.drift_weight * terms.drift:.4f}   (λ = {terms.drift_weight:.4f}; lower is better)"
-    return f"{line} − λ·drift {weighed}"
-
-
-def print_table(table: "pd.DataFrame") -> None:
-    """Print a data frame; a terminal that is too narrow gets a column per line instead of cut numbers."""
-    cells = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
-    if not cells:
-        return
-    widths = [max(len(str(name)), *(len(row[i]) for row in cells)) for i, name in enumerate(table.columns)]
-    needed = sum(widths) + 2 * len(widths)
-    if needed <= out.width or not out.is_terminal:
-        shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in table.columns:
-            shown.add_column(str(name), no_wrap=True)
-        for row in cells:
-            shown.add_row(*row)
-        wide = out if out.is_terminal else console(width=max(needed, out.width))
-        wide.print(shown)
-        return
-    for row in cells:
-        out.print(" ".join(row[:2]), style="bold")
-        for name, value in zip(table.columns[2:], row[2:], strict=True):
-            out.print(f"  {name!s:28}{value}", soft_wrap=True)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        if math.isnan(value):
-            return "–"
-        return f"{value:g}" if value.is_integer() else f"{value:.3f}"
-    return str(value)
-
-
-def print_plan(plan: "Plan") -> None:
-    """Print who holds which classes in each frame; + marks a class new to the client."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("client", justify="right")
-    for number in range(len(plan.frames)):
-        table.add_column(f"frame {number}: class×samples")
-    for client in range(plan.num_clients):
-        cells = []
-        for number, frame in enumerate(plan.frames):
-            before = plan.frames[number - 1].counts[client] if number else frame.counts[client]
-            held = np.flatnonzero(frame.counts[client])
-            words = [f"{'+' if before[c] == 0 else ''}{c}×{frame.counts[client, c]}" for c in held]
-            cells.append(" ".join(words[:MOST_CLASSES]) + (" …" if len(words) > MOST_CLASSES else ""))
-        table.add_row(str(client), *cells)
-    out.print(table)
+    weighed = f"{terms.drift_weight * terms.drift:.4f}"
+    return f"{line} − λ·drift {weighed}\n  (λ = {terms.drift_weight:.4f}; lower is better)"
 
 
 def progress_bar() -> "Progress":

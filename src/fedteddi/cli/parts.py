@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from fedteddi.cli.endings import hint_next, say_next
 from fedteddi.cli.output import out, print_parts, say, stdout_to_stderr
 from fedteddi.errors import InputError, check_choice
 from fedteddi.laws import NotTried
@@ -43,6 +44,19 @@ CHECKED = {
 }
 
 
+# What to do with a part of each kind.
+USED = {
+    SCHEDULER: "fedteddi run --scheduler {0}",
+    "channel": "fedteddi run --set radio.channel={0}",
+    "aggregation": "fedteddi run --set server.aggregation={0}",
+    "local-training": "fedteddi run --set training.local_training={0}",
+    "replay": "fedteddi run --set scenario.replay={0}",
+    "model": "fedteddi run --set training.model={0}",
+    "dataset": "fedteddi run --set dataset={0}",
+    "experiment": "fedteddi run {0}, or fedteddi init my.toml --from {0}",
+}
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     app.command("list")(list_)
@@ -66,6 +80,7 @@ def list_(
         except InputError as error:  # somebody's package is broken; ours still works
             say("warning", str(error))
     print_parts(lines)
+    hint_next(USED[kind.removesuffix("s")].format("NAME"))
 
 
 def check_part(name: str, kind: str, options: dict[str, Any]) -> int:
@@ -78,6 +93,8 @@ def check_part(name: str, kind: str, options: dict[str, Any]) -> int:
     with stdout_to_stderr():
         broken = check(part, *vectors)
     print_invariants(name, invariants, broken)
+    if not broken:
+        say_next(USED[kind].format(name))
     return 1 if broken else 0
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import typer
 
 from fedteddi.cli import parts
+from fedteddi.cli.endings import hint_next, say_next
+from fedteddi.cli.options import RuleOptions, SchedulerName, complete_scheduler, rule_with
 from fedteddi.cli.output import (
     print_answer,
     print_bibtex,
@@ -23,7 +25,7 @@ from fedteddi.protocol.round_json.reports import read_round, reports_schema, wri
 from fedteddi.registry import read_options
 from fedteddi.schedulers.laws import check_scheduler
 from fedteddi.schedulers.memory import State, as_json, from_json
-from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
+from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names, split_options
 from fedteddi.schedulers.schedule import (
     AnyScheduler,
     checked_choice,
@@ -45,27 +47,6 @@ def register(app: typer.Typer) -> None:
     app.command()(check)
 
 
-def _complete_scheduler(incomplete: str) -> list[str]:
-    return [name for name in scheduler_names() if name.startswith(incomplete)]
-
-
-SchedulerName = Annotated[
-    str,
-    typer.Option(
-        "--scheduler",
-        "-s",
-        help="A rule by name (see 'fedteddi schedulers') or your own as file.py:Class.",
-        autocompletion=_complete_scheduler,
-    ),
-]
-OptionList = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option", "-o", help="An option of the rule as key=value; may be repeated.", metavar="K=V"
-    ),
-]
-
-
 def schedulers(
     cite: Annotated[bool, typer.Option("--cite", help="Print the BibTeX of all rules instead.")] = False,
 ) -> None:
@@ -80,6 +61,7 @@ def schedulers(
         print_bibtex(found.values())
     else:
         print_schedulers(found)
+        say_next("fedteddi compare --scheduler NAME --scheduler NAME, or fedteddi run --scheduler NAME")
 
 
 def example(
@@ -91,6 +73,7 @@ def example(
     """Print an example round as JSON: the paper's 30 CIFAR-10 clients, 12 of which just met new classes."""
     view = example_round(seed, round=round, rounds_in_frame=rounds_in_frame, deadline_s=deadline)
     print(write_round(view, Radio(), with_needed_hz=False), end="")
+    hint_next("fedteddi example | fedteddi schedule - decides it")
 
 
 Reports = Annotated[
@@ -108,7 +91,7 @@ StateFile = Annotated[
 def schedule(
     reports: Reports = None,
     scheduler: SchedulerName = "fedteddi",
-    option: OptionList = None,
+    option: RuleOptions = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rule's random choices.")] = 0,
     state_file: StateFile = None,
     json_wanted: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
@@ -124,7 +107,7 @@ def schedule(
         print(reports_schema(), end="")
         return
     round = read_round(_read(reports))
-    rule = make_scheduler(scheduler, **read_options(option or [], "--option"))
+    rule = _made(scheduler or "fedteddi", option)
     if unlimited(rule):
         raise InputError(f"{rule.name} is a reference bound without band or deadline: run it with compare")
     with stdout_to_stderr():
@@ -146,6 +129,7 @@ def schedule(
         print(json.dumps(answer.as_json(), indent=2, allow_nan=False, default=str))
     else:
         print_answer(round.view, answer)
+        say_next("--scheduler NAME for another rule; --json for programs")
 
 
 def check(
@@ -153,29 +137,41 @@ def check(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A scheduler by name, or your own part as file.py:Class.",
-            autocompletion=_complete_scheduler,
+            help="A scheduler by name, or your own part as file.py:Class; also with options, as name\\[key=value].",
+            autocompletion=complete_scheduler,
         ),
     ],
     kind: Annotated[str, typer.Option(help=f"What it is: {', '.join(parts.CHECKED)}.")] = parts.SCHEDULER,
-    option: OptionList = None,
+    option: RuleOptions = None,
     rounds: Annotated[int, typer.Option(min=1, help="How many random rounds to try.")] = 40,
     save: Annotated[
         Path | None, typer.Option(help="Write the round on which the first law broke to this JSON file.")
     ] = None,
 ) -> None:
     """Check a scheduler, or another part, against the required invariants; exit code 1 if it breaks one."""
-    options = read_options(option or [], "--option")
     if kind != parts.SCHEDULER:
-        raise typer.Exit(parts.check_part(scheduler, kind, options))
-    rule = make_scheduler(scheduler, **options)
+        name, options = split_options(scheduler)
+        options |= read_options(option or [], "--option")
+        raise typer.Exit(parts.check_part(name, kind, options))
+    rule = _made(scheduler, option)
     with stdout_to_stderr():
         broken = check_scheduler(rule, rounds)
     parts.print_laws(rule.name, broken, rounds)
-    if broken:
-        if save is not None:
-            save.write_text(write_round(broken[0].view), encoding="utf-8")
-        raise typer.Exit(1)
+    if not broken:
+        say_next(parts.USED[parts.SCHEDULER].format(scheduler))
+        return
+    if save is not None:
+        save.write_text(write_round(broken[0].view), encoding="utf-8")
+        say_next(f"fedteddi schedule {save} --scheduler {scheduler}")
+    else:
+        say_next("--save FILE keeps the round on which it broke first, for fedteddi schedule FILE")
+    raise typer.Exit(1)
+
+
+def _made(given: str, words: list[str] | None) -> AnyScheduler:
+    """Make a rule with the options in its brackets and those of --option."""
+    rule = rule_with(given, words)
+    return make_scheduler(rule.scheduler, **rule.options)
 
 
 def _read_state(rule: AnyScheduler, file: Path | None, num_clients: int) -> State:

@@ -1,7 +1,6 @@
 """The commands about settings: settings, init. Pydantic is imported only when one of them is used."""
 
 import json
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from fedteddi.cli.output import out
+from fedteddi.cli.endings import say_next
+from fedteddi.cli.output import hanging, out
 from fedteddi.errors import InputError
 
 if TYPE_CHECKING:
     from fedteddi.settings.keys import Key
-
-FOR_GREP = 10_000  # characters: nothing is wrapped
 
 
 def register(app: typer.Typer) -> None:
@@ -104,7 +102,8 @@ def init(
         raise InputError(f"{file} exists already: choose another name, or remove it first") from None
     except OSError as error:
         raise InputError(f"{file} cannot be written ({error.strerror}): choose another name") from None
-    out.print(f"{file} holds every key of {experiment}. Next: fedteddi run {file}", soft_wrap=True)
+    out.print(f"{file} holds every key of {experiment}", soft_wrap=True)
+    say_next(f"fedteddi run {file}")
 
 
 def _write(text: str, file: str | None, ending: str) -> None:
@@ -124,7 +123,6 @@ def _print_list(keys: "Sequence[Key]") -> None:
     """Print each key by section: its name, what it means, its default; where this is no terminal, on one line."""
     from fedteddi.settings.keys import header, sections
 
-    width = out.width if out.is_terminal else FOR_GREP
     for section, about in sections().items():
         own = [key for key in keys if key.section == section]
         if own:
@@ -133,8 +131,8 @@ def _print_list(keys: "Sequence[Key]") -> None:
             )
         for key in own:
             default = f" ({key.default})" if key.default else ""
-            print(_hanging(f"  {key.name:24}", f"{key.meaning}{default}", width))
-    print("'fedteddi settings KEY' says more.")
+            print(hanging(f"  {key.name:24}", f"{key.meaning}{default}"))
+    say_next("fedteddi settings KEY says more; --set KEY=VALUE changes one")
 
 
 def _print_each(keys: "Sequence[Key]") -> None:
@@ -151,15 +149,4 @@ def _print_each(keys: "Sequence[Key]") -> None:
         }
         for name, value in rows.items():
             if value:
-                print(_hanging(f"  {name:11}", value, out.width))
-
-
-def _hanging(name: str, text: str, width: int) -> str:
-    return textwrap.fill(
-        text,
-        width,
-        initial_indent=name,
-        subsequent_indent=" " * len(name),
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+                print(hanging(f"  {name:11}", value))

@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedteddi.cli.data import DataDir
-from fedteddi.cli.endings import name_failed, name_unfinished, say_failed, say_where
+from fedteddi.cli.endings import end, name_failed, name_unfinished, open_next, say_failed, say_next
 from fedteddi.cli.options import (
     Changes,
     Device,
     Ray,
     RayCommand,
     Resume,
+    RuleOptions,
     Threads,
     TimeLimit,
     parse_seeds,
+    rules_with,
     seconds_left,
 )
-from fedteddi.cli.output import out, print_table, say
+from fedteddi.cli.output import out, say
 from fedteddi.cli.progress import watching
+from fedteddi.cli.tables import print_table
 from fedteddi.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +39,10 @@ StudyName = Annotated[
         " or a .toml file."
     ),
 ]
-Rule = Annotated[Names, typer.Option(help="Only this rule, such as random (may be repeated).")]
+Rule = Annotated[
+    Names,
+    typer.Option("--scheduler", "-s", help="Only this rule of the study, such as random (may be repeated)."),
+]
 Deadline = Annotated[
     list[float] | None, typer.Option(help="Only this deadline, in seconds (may be repeated).")
 ]
@@ -75,6 +81,7 @@ def register(app: typer.Typer) -> None:
 def reproduce(
     study: StudyName,
     scheduler: Rule = None,
+    option: RuleOptions = None,
     deadline: Deadline = None,
     seeds: Seeds = None,
     factor: Factor = None,
@@ -107,7 +114,11 @@ def reproduce(
     if summarise or from_summaries or readme:
         _from_summaries(plan, out_folder, summarise, from_summaries, readme, svg=svg, csv=csv)
         return
-    given: dict[str, Any] = {"schedulers": scheduler or [], "deadlines_s": deadline or [], "skip": skip or []}
+    given: dict[str, Any] = {
+        "schedulers": rules_with(scheduler, option),
+        "deadlines_s": deadline or [],
+        "skip": skip or [],
+    }
     given |= {"factors": factor or [], "levels": level or [], "changes": changes or []}
     given["seeds"] = None if seeds is None else parse_seeds(seeds, plan.seeds[0])
     given |= {"device": device, "data_dir": data_dir, "resume": resume, "ray": ray, "threads": threads}
@@ -136,7 +147,7 @@ def _from_summaries(
     else:
         raise InputError(f"--readme {readme}: give it with --summarise or --from-summaries")
     name_failed(made.failed)
-    _show(made)
+    say_next(_show(made))
 
 
 def _play(plan: "StudyPlan", folder: Path, given: dict[str, Any], **also: bool) -> None:
@@ -145,25 +156,25 @@ def _play(plan: "StudyPlan", folder: Path, given: dict[str, Any], **also: bool) 
 
     with watching() as watch:
         played = play.reproduce(plan, out=folder, watch=watch, **given)
-    failures = {name: run.failure for name, run in played.items() if run.failure is not None}
-    say_failed(failures)
-    finished = all(run.finished or run.failure for run in played.values())
-    if len(failures) < len(played):
-        if finished:
-            made, unfinished = page.page_of_runs(plan, folder, **also)
-            name_unfinished(unfinished)
-            _show(made)
-        say_where(folder, finished, "all other rounds" if failures else "all rounds")
-    if failures:
-        raise typer.Exit(1)
+
+    def report(finished: bool) -> str:
+        if not (finished and any(run.finished for run in played.values())):
+            return ""
+        made, unfinished = page.page_of_runs(plan, folder, **also)
+        name_unfinished(unfinished)
+        return _show(made)
+
+    say_failed({name: run.failure for name, run in played.items() if run.failure is not None})
+    end(list(played.values()), folder, report)
 
 
-def _show(page: "Page") -> None:
-    """Print the claims of a page, what a reader must know, and where it is."""
-    print_table(page.claims)
+def _show(page: "Page") -> str:
+    """Print the answer and the claims of a page, and what a reader must know; say how to see it all."""
+    out.print(f"{page.answer}\n")
+    print_table(page.claims, keys=1)
     if page.mark:
         out.print(f"{page.mark}. It is too short for a verdict.")
     if page.warning:
         say("warning", page.warning)
-    pictures = [file for file in page.files if file.suffix == ".png"]
-    out.print(f"\n{page.files[0]}, and figures such as {pictures[0]}", soft_wrap=True)
+    out.print()
+    return open_next(page.files[0], page.files)

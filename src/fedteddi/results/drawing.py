@@ -1,19 +1,22 @@
-"""What all figures share: a colour and a mark for each rule, panels, a line with its spread, a legend, files."""
+"""What all figures share: a colour and a mark for each rule, panels, lines with their spread, a legend, files."""
 
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from fedteddi.results.runs import REFERENCES
+from fedteddi.results.styles import SCREEN, SCREEN_LINE, Style
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black for the paper's rule.
 COLOURS = {
@@ -43,43 +46,54 @@ MARKS = {
     "best-norm": "+",
     "best-channel": "*",
 }
-PANEL_IN = (4.6, 3.4)
-NAMELESS, AS_IT_IS = "_thin", "_as it is"  # of lines that a legend leaves out
+NAMELESS, AS_IT_IS, PALE = "_thin", "_as it is", "_pale"  # of lines that a legend leaves out
+PALE_GREY = "#C9C9C9"
+DATELESS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+BOLD_EM, SMALL_EM = 0.66, 0.46  # a letter's width in titles and notes, in font sizes
 
 
-def panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
-    """Return axes by row and column; a single column is laid out as a row."""
-    width, height = PANEL_IN
-    across, down = (rows, 1) if columns <= 1 else (columns, rows)
-    figure = Figure(figsize=(width * across, height * down + 0.5), layout="constrained")
+def panels(rows: int, columns: int, style: Style = SCREEN) -> tuple[Figure, list[list[Axes]]]:
+    """Return axes by row and column; a single column is laid out as a row, or in print as a column of the page."""
+    across, down = (columns, rows) if columns > 1 else (rows, 1) if style.one_row else (1, rows)
+    figure = Figure(figsize=style.size_in(across, down), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False)
     FigureCanvasAgg(figure)
-    if columns <= 1:
-        return figure, [[grid[0][r]] for r in range(rows)]
-    return figure, [[grid[r][c] for c in range(columns)] for r in range(rows)]
+    flat = [ax for line in grid for ax in line]
+    return figure, [flat[row * max(1, columns) : (row + 1) * max(1, columns)] for row in range(rows)]
 
 
-def line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
-    """Draw the mean over seeds of y [seeds, points], the deviation shaded; a long line smoothed, and pale as it is."""
+def line(
+    ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray, colour: str | None = None, steps: bool = False
+) -> None:
+    """Draw the mean over seeds of y [seeds, points], the deviation shaded; a long line smoothed, and pale as it is.
+
+    Without a colour all is pale. As `steps`, each point's value holds from the point before.
+    """
     mean = y.mean(axis=0)
     smooth = len(x) > SMOOTHED
+    shape = "steps-pre" if steps else "default"
+    if colour is None:
+        shown = running_mean(mean) if smooth else mean
+        ax.plot(x, shown, color=PALE_GREY, linewidth=_width(0.8), label=PALE, zorder=1, drawstyle=shape)
+        return
+    stroke = _stroke(scheduler, colour) | {"drawstyle": shape}
     if smooth:
-        ax.plot(x, mean, **_stroke(ax, scheduler) | {"label": AS_IT_IS}, linewidth=0.6, alpha=0.3, zorder=1)
-    (drawn,) = ax.plot(
+        ax.plot(x, mean, **stroke | {"label": AS_IT_IS}, linewidth=_width(0.6), alpha=0.3, zorder=1.2)
+    ax.plot(
         x,
         running_mean(mean) if smooth else mean,
-        **_stroke(ax, scheduler),
-        linewidth=2.0 if scheduler in BOLD else 1.3,
+        **stroke,
+        linewidth=_width(2.0 if scheduler in BOLD else 1.3),
         marker=MARKS.get(scheduler, "." if len(x) == 1 else None),  # or a single point would not show
-        markersize=3.5,
+        markersize=_width(3.5),
         markevery=max(1, len(x) // 8),
         zorder=3 if scheduler in BOLD else 2,
     )
     if len(y) > 1:
         std = y.std(axis=0, ddof=1)
-        ax.fill_between(
-            x, np.maximum(mean - std, 0), mean + std, color=drawn.get_color(), alpha=0.12, linewidth=0
-        )
+        low, high = np.maximum(mean - std, 0), mean + std
+        step: Literal["pre"] | None = "pre" if steps else None
+        ax.fill_between(x, low, high, step=step, color=colour, alpha=0.12, linewidth=0)
 
 
 def running_mean(y: np.ndarray, window: int = WINDOW) -> np.ndarray:
@@ -91,17 +105,20 @@ def running_mean(y: np.ndarray, window: int = WINDOW) -> np.ndarray:
     return mean
 
 
-def thin_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray) -> None:
-    """Draw y [points], which says less than a full line would: with hollow marks, and not in the legend."""
+def thin_line(ax: Axes, scheduler: str, x: np.ndarray, y: np.ndarray, colour: str | None) -> None:
+    """Draw y [points] as steps that say less than a full line would: with hollow marks, and not in the legend."""
+    if colour is None:
+        ax.plot(x, y, color=PALE_GREY, linewidth=_width(0.5), label=PALE, zorder=1, drawstyle="steps-pre")
+        return
     ax.plot(
         x,
         y,
-        **_stroke(ax, scheduler) | {"label": NAMELESS},
-        linewidth=1.0 if scheduler in BOLD else 0.6,
+        **_stroke(scheduler, colour) | {"label": NAMELESS, "drawstyle": "steps-pre"},
+        linewidth=_width(1.0 if scheduler in BOLD else 0.6),
         marker=MARKS.get(scheduler, "."),
-        markersize=3.0,
+        markersize=_width(3.0),
         markerfacecolor="white",
-        markeredgewidth=0.7,
+        markeredgewidth=_width(0.7),
         zorder=1.5,
     )
 
@@ -111,14 +128,16 @@ def has_lines(figure: Figure, label: str) -> bool:
     return any(drawn.get_label() == label for ax in figure.axes for drawn in ax.get_lines())
 
 
-def _stroke(ax: Axes, scheduler: str) -> dict[str, Any]:
+def _width(points: float) -> float:
+    """Return a line's width, as much thinner as the style's lines are."""
+    return points * float(mpl.rcParams["lines.linewidth"]) / SCREEN_LINE
+
+
+def _stroke(scheduler: str, colour: str) -> dict[str, Any]:
     """Return by what a rule's lines are known: with another search or σ̂ it has its colour, and another stroke."""
-    rule, option = _varied(scheduler)
-    return {
-        "label": scheduler,
-        "color": COLOURS.get(rule) or _colour_of_another(ax, scheduler),
-        "linestyle": "--" if scheduler in REFERENCES else STROKES.get(option, "-"),
-    }
+    _, option = _varied(scheduler)
+    stroke = "--" if scheduler in REFERENCES else STROKES.get(option, "-")
+    return {"label": scheduler, "color": colour, "linestyle": stroke}
 
 
 def _varied(scheduler: str) -> tuple[str, str]:
@@ -127,26 +146,32 @@ def _varied(scheduler: str) -> tuple[str, str]:
     return rule, option
 
 
-def _colour_of_another(ax: Axes, scheduler: str) -> str:
-    """Return the colour of a rule that has none of its own: the same in all panels of a figure."""
-    figure = ax.get_figure(root=True)
-    others = {
-        str(drawn.get_label()): str(drawn.get_color())
-        for panel in (figure.axes if figure else [ax])
-        for drawn in panel.get_lines()
-        if drawn.get_label() not in (NAMELESS, AS_IT_IS) and _varied(str(drawn.get_label()))[0] not in COLOURS
-    }
-    palette = list(COLOURS.values())[2:]
-    return others.get(scheduler, palette[len(others) % len(palette)])
+def colours_of(rules: Sequence[str]) -> dict[str, str]:
+    """Return each rule's colour: its own, or the next that none of the others has, as long as there are any."""
+    own = {rule: COLOURS[_varied(rule)[0]] for rule in rules if _varied(rule)[0] in COLOURS}
+    free = [colour for colour in list(COLOURS.values())[2:] if colour not in own.values()] or [
+        *COLOURS.values()
+    ]
+    others = [rule for rule in rules if rule not in own]
+    return own | {rule: free[place % len(free)] for place, rule in enumerate(others)}
 
 
 def finished(
-    figure: Figure, axes: list[list[Axes]], rules: Sequence[str] = (), note: str | None = None
+    figure: Figure,
+    axes: list[list[Axes]],
+    rules: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    title: str = "",
 ) -> Figure:
-    """Add what all figures have: a grid, and one legend, in the order of `rules` where panels lack some of them.
+    """Add what all figures have: a title, a grid, one legend, in the order of `rules` where panels lack some of them.
 
-    `note` stands above the legend.
+    `notes` stand above the legend.
     """
+    if title:
+        shown = [_fitting(part, figure, BOLD_EM) for part in title.split("\n")]
+        figure.suptitle("\n".join(shown), fontweight="bold", fontsize="medium")
+        for ax in figure.axes:
+            ax.title.set_fontsize("medium")
     for row in axes:
         for ax in row:
             ax.grid(alpha=0.25)
@@ -159,19 +184,26 @@ def finished(
     if entries:
         labels = [rule for rule in rules if rule in entries] or list(entries)
         # The longest name, its line and the space between columns; "power-of-choice" takes 1.7 inches.
-        inches = max(1.7, 0.35 + 0.09 * max(map(len, labels)))
-        fitting = max(1, int(figure.get_figwidth() // inches))
+        scale = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points() / 10
+        inches = scale * max(1.7, 0.35 + 0.09 * max(map(len, labels)))
+        lines = -(-len(labels) // max(1, int(figure.get_figwidth() // inches)))
         legend = figure.legend(
             [entries[label] for label in labels],
             labels,
             loc="outside lower center",
-            ncols=min(len(labels), fitting),
+            ncols=-(-len(labels) // lines),
             frameon=False,
-            title=note,
+            title="\n".join(_fitting(note, figure, SMALL_EM) for note in notes),
             title_fontsize="small",
         )
         legend.get_title().set_multialignment("center")
     return figure
+
+
+def _fitting(text: str, figure: Figure, letter_em: float) -> str:
+    """Break a text into lines that a figure has room for."""
+    letter_in = letter_em * float(mpl.rcParams["font.size"]) / 72
+    return textwrap.fill(text, int(figure.get_figwidth() / letter_in), break_on_hyphens=False)
 
 
 def whole_numbers() -> MaxNLocator:
@@ -186,12 +218,13 @@ def save(
     dpi: int = 150,
     colours: int | None = None,
 ) -> list[Path]:
-    """Write a figure as PNG and SVG, or as one of them; with so many `colours` a PNG takes a third of the space."""
+    """Write a figure as PNG and SVG, or as `endings` say; with so many `colours` a PNG takes a third of the space."""
     written = []
-    with mpl.rc_context({"svg.hashsalt": "fedteddi"}):  # the same figure gives the same file
+    # The same figure gives the same file; PDFs embed their fonts as TrueType, which journals ask for.
+    with mpl.rc_context({"svg.hashsalt": "fedteddi", "pdf.fonttype": 42}):
         for ending in endings:
             target = path.with_suffix(ending)
-            figure.savefig(target, dpi=dpi, metadata={"Date": None} if ending == ".svg" else None)
+            figure.savefig(target, dpi=dpi, metadata=DATELESS.get(ending))
             if colours is not None and ending == ".png":
                 with Image.open(target) as image:
                     image.convert("RGB").quantize(colours, Image.Quantize.FASTOCTREE).save(

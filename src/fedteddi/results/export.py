@@ -13,8 +13,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from fedteddi.errors import InputError
-from fedteddi.extras import explained, nearest_hint
+from fedteddi.errors import InputError, nearest_hint
+from fedteddi.extras import explained
 from fedteddi.results.folder import write_atomically
 from fedteddi.results.trained import Inputs, trained_model, weights_of
 

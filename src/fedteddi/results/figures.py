@@ -1,6 +1,6 @@
 """Figures 3 to 7 of the paper, for any study. Colours are fixed per rule; mean over seeds, deviation shaded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,9 +8,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
+from fedteddi.results.cast import Cast, cast_of, setting
 from fedteddi.results.drawing import (
     AS_IT_IS,
     NAMELESS,
+    PALE,
     WINDOW,
     finished,
     has_lines,
@@ -21,31 +23,39 @@ from fedteddi.results.drawing import (
 )
 from fedteddi.results.measures import rounds_to
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
+from fedteddi.results.styles import SCREEN, Style
 from fedteddi.results.tables import groups, scheduled_a_round
 
 SMOOTHED = f"means over {WINDOW} evaluations; pale: as evaluated"
 CURVES = {"balanced": "#000000", "global": "#0072B2", "old": "#999999", "new": "#D55E00"}
-THIN_LINES = """\
-thin, with hollow marks: only some seeds have to learn this level and do; where it is already met at round 0
-that counts as 0 rounds, where it is never reached as all of the frame's, which is less than they would need"""
+BAR_IN, MOST_BARS = 0.22, 12  # in a panel of the usual height
+THIN_LINES = (
+    "thin, with hollow marks: only some seeds have to learn this level and do; where it is already met at round 0 that"
+    " counts as 0 rounds, where it is never reached as all of the frame's, which is less than they would need"
+)
 
 
-def accuracy_over_rounds(study: Study, frame: int) -> Figure:
+def accuracy_over_rounds(study: Study, frame: int, style: Style = SCREEN) -> Figure:
     """Figure 3: test accuracy over the rounds of a frame, a panel per deadline, a row per accuracy."""
-    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
+    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s), style)
+    cast = cast_of(study, [frame])
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         for scheduler, runs in _at(study, deadline_s):
-            line(ax, scheduler, _rounds(runs, frame), _accuracies(runs, frame, accuracy))
+            x, y = _rounds(runs, frame), _accuracies(runs, frame, accuracy)
+            line(ax, scheduler, x, y, cast.colour(scheduler))
         ax.set_xlabel(f"round of frame {frame}")
         ax.xaxis.set_major_locator(whole_numbers())
         ax.set_ylabel(f"{accuracy} test accuracy")
-    return finished(figure, axes, note=SMOOTHED if has_lines(figure, AS_IT_IS) else None)
+    _same_height(axes)
+    return _finished(figure, axes, study, cast, style, f"Accuracy in frame {frame}")
 
 
-def scheduled_clients(study: Study, frame: int) -> Figure:
+def scheduled_clients(study: Study, frame: int, style: Style = SCREEN) -> Figure:
     """Figure 4: mean scheduled clients a round, those with new classes first, then those with only old ones."""
     deadlines = study.deadlines_s
-    figure, axes = panels(1, len(deadlines))
+    figure, axes = panels(1, len(deadlines), style)
+    most = max(len(_at(study, deadline_s)) for deadline_s in deadlines)
+    figure.set_figheight(figure.get_figheight() + BAR_IN * max(0, most - MOST_BARS))
     for column, deadline_s in enumerate(deadlines):
         ax = axes[0][column]
         # Data in one place has no clients to count.
@@ -67,47 +77,82 @@ def scheduled_clients(study: Study, frame: int) -> Figure:
         ax.set_xlabel("scheduled clients a round")
         ax.xaxis.set_major_locator(whole_numbers())
         ax.set_axisbelow(True)
-    return finished(figure, axes)
+    title = f"Who uploads in frame {frame}: {setting(study, shaded=False)}"
+    figure.set_label(title)
+    return finished(figure, axes, title=title if style.has_words else "")
 
 
-def rounds_to_levels(study: Study, frame: int) -> Figure:
+def rounds_to_levels(study: Study, frame: int, style: Style = SCREEN) -> Figure:
     """Figure 5: rounds needed for each accuracy level; thin where only some seeds have to learn it and do."""
-    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
+    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s), style)
+    cast = cast_of(study, [frame])
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
-        _levels(ax, study, frame, accuracy, deadline_s)
-    return finished(figure, axes, study.schedulers, THIN_LINES if has_lines(figure, NAMELESS) else None)
+        _levels(ax, study, cast, frame, accuracy, deadline_s)
+    return _finished(figure, axes, study, cast, style, f"Rounds of frame {frame} to an accuracy")
 
 
-def rounds_to_levels_by_frame(study: Study) -> Figure:
+def rounds_to_levels_by_frame(study: Study, style: Style = SCREEN) -> Figure:
     """Figure 7: figure 5 for all frames with rounds: a panel per frame, a row per accuracy and deadline."""
     rows = [(accuracy, deadline_s) for accuracy in ACCURACIES for deadline_s in study.deadlines_s]
-    figure, axes = panels(len(rows), len(study.frames))
+    figure, axes = panels(len(rows), len(study.frames), style)
+    cast = cast_of(study, study.frames)
     for (accuracy, deadline_s), row in zip(rows, axes, strict=True):
         for frame, ax in zip(study.frames, row, strict=True):
-            _levels(ax, study, frame, accuracy, deadline_s)
+            _levels(ax, study, cast, frame, accuracy, deadline_s)
             ax.set_title(f"frame {frame}, {_limit(study, deadline_s)}")
-    return finished(figure, axes, study.schedulers, THIN_LINES if has_lines(figure, NAMELESS) else None)
+    return _finished(figure, axes, study, cast, style, "Rounds to an accuracy")
 
 
-def accuracy_over_frames(study: Study) -> Figure:
+def accuracy_over_frames(study: Study, style: Style = SCREEN) -> Figure:
     """Figure 6: test accuracy over all frames with rounds, their boundaries marked.
 
     Lines end there: the next frame counts more classes, and starts from the best model, not from the last.
     """
     starts = _starts(study.runs[0])
     played = study.frames
-    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s))
+    figure, axes = panels(len(ACCURACIES), len(study.deadlines_s), style)
+    cast = cast_of(study, played)
     for ax, accuracy, deadline_s in _by_accuracy_and_deadline(axes, study):
         for scheduler, runs in _at(study, deadline_s):
             x = [_rounds(runs, frame) + starts[frame] for frame in played]
             y = [_accuracies(runs, frame, accuracy) for frame in played]
-            line(ax, scheduler, _broken(x), _broken(y))
+            line(ax, scheduler, _broken(x), _broken(y), cast.colour(scheduler))
         _boundaries(ax, [starts[frame] for frame in played[1:]])
         for frame in played:
             middle = starts[frame] + study.runs[0].settings.rounds[frame] / 2
             ax.text(middle, 0.02, f"frame {frame}", transform=ax.get_xaxis_transform(), ha="center")
         ax.set_ylabel(f"{accuracy} test accuracy")
-    return finished(figure, axes, note=SMOOTHED if has_lines(figure, AS_IT_IS) else None)
+    _same_height(axes)
+    return _finished(figure, axes, study, cast, style, "Accuracy over all frames")
+
+
+def _finished(
+    figure: Figure, axes: list[list[Axes]], study: Study, cast: Cast, style: Style, subject: str
+) -> Figure:
+    """Add a legend, and say what is shown, who is pale, what thin and smoothed lines are; in print, as the label."""
+    notes = [
+        *([SMOOTHED] if has_lines(figure, AS_IT_IS) else []),
+        *([THIN_LINES] if has_lines(figure, NAMELESS) else []),
+        *([cast.note] if has_lines(figure, PALE) else []),
+    ]
+    title = f"{subject}: {setting(study)}"
+    if style.has_words:
+        return finished(figure, axes, [*cast.full, *REFERENCES], notes, title)
+    figure.set_label(". ".join([title, *notes]))
+    return finished(figure, axes, [*cast.full, *REFERENCES])
+
+
+def _same_height(axes: Sequence[Sequence[Axes]]) -> None:
+    """Give each row of panels the range of its full lines: what is shaded or pale may leave it."""
+    for row in axes:
+        drawn = [one for ax in row for one in ax.get_lines() if not str(one.get_label()).startswith("_")]
+        values = np.concatenate([np.asarray(one.get_ydata(), dtype=float) for one in drawn] or [np.zeros(0)])
+        values = values[np.isfinite(values)]
+        if not len(values):
+            continue
+        margin = max(0.06 * (values.max() - values.min()), 0.005)
+        for ax in row:
+            ax.set_ylim(values.min() - margin, values.max() + margin)
 
 
 def run_curve(run: RunRecord) -> Figure:
@@ -126,8 +171,7 @@ def run_curve(run: RunRecord) -> Figure:
             ax.plot(x[own], curve[part][own], "--", color=CURVES[part], linewidth=1.5, label=label)
     _boundaries(ax, [starts[frame] for frame in frames if starts[frame]])
     ax.set_ylabel("test accuracy")
-    ax.set_title(f"{run.scheduler}, seed {run.settings.seed}")
-    return finished(figure, axes)
+    return finished(figure, axes, title=f"{run.title}\n{setting(Study((run,)))}")
 
 
 def scenario_heat_map(counts: np.ndarray, title: str) -> Figure:
@@ -179,7 +223,7 @@ def _boundaries(ax: Axes, starts: list[int]) -> None:
     ax.xaxis.set_major_locator(whole_numbers())
 
 
-def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: float) -> None:
+def _levels(ax: Axes, study: Study, cast: Cast, frame: int, accuracy: Accuracy, deadline_s: float) -> None:
     """Draw the rounds of a frame that each rule needs for each accuracy level.
 
     In full where every seed has to learn it and does; thin where only some do, and nothing where none does.
@@ -196,13 +240,16 @@ def _levels(ax: Axes, study: Study, frame: int, accuracy: Accuracy, deadline_s: 
             [all(f.rounds) for f in found]
         )  # neither 0, already met at round 0, nor None, never
         by_some = np.array([any(f.rounds) for f in found]) & ~by_all
-        line(ax, scheduler, x[by_all], rounds[:, by_all])  # even if it has no point: for the legend
+        colour = cast.colour(scheduler)
+        line(
+            ax, scheduler, x[by_all], rounds[:, by_all], colour, steps=True
+        )  # even if it has no point: for the legend
         if by_some.any():
             around = np.pad(by_some, 1)
             drawn = by_some | (by_all & (around[:-2] | around[2:]))  # so that it joins the full line
-            thin_line(ax, scheduler, x, np.where(drawn, rounds.mean(axis=0), np.nan))
+            thin_line(ax, scheduler, x, np.where(drawn, rounds.mean(axis=0), np.nan), colour)
     ax.set_xlabel(f"{accuracy} test accuracy")
-    ax.set_ylabel(f"rounds of frame {frame}")
+    ax.set_ylabel(f"rounds of frame {frame}\n(lower is better)")
     if not ax.get_lines():
         why = "no level above the start\nis reached"
         ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center")

@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
 from fedteddi.errors import InputError
-from fedteddi.results import tables
+from fedteddi.results import figures, tables
 from fedteddi.results.drawing import save
 from fedteddi.results.runs import ACCURACIES, Study
 from fedteddi.results.starts import paragraph, started_otherwise
+from fedteddi.results.styles import PRINT, SCREEN, Style
 from fedteddi.results.tables import markdown
 
 
@@ -43,7 +45,8 @@ def make_tables(study: Study, targets: list[float] | None, ours: str) -> dict[st
         if len(against):
             found[f"Frame {frame}: {ours} against each baseline"] = against
         found[f"Frame {frame}: old and new classes"] = tables.continual_table(study, frame)
-    return {title: table for title, table in found.items() if len(table)}
+    # Without targets, which nobody learns, two columns say what the rest would be about.
+    return {title: table for title, table in found.items() if len(table) and len(table.columns) > 2}
 
 
 def make_numbers(study: Study, targets: list[float] | None, ours: str) -> dict[str, pd.DataFrame]:
@@ -57,7 +60,7 @@ def make_numbers(study: Study, targets: list[float] | None, ours: str) -> dict[s
     return found | {"curves": study.curves()}
 
 
-def make_figures(study: Study) -> dict[str, Figure]:
+def make_figures(study: Study, style: Style = SCREEN) -> dict[str, Figure]:
     """Return figures 3 to 5 of every frame that has rounds, and 6 and 7 where there are several, by name.
 
     Of a sweep: accuracy over its first key.
@@ -66,14 +69,26 @@ def make_figures(study: Study) -> dict[str, Figure]:
     if study.swept:
         return {"sweep": study.sweep_figure()}
     drawn = {}
-    for frame in study.frames:
-        drawn[f"figure3-accuracy-frame{frame}"] = study.accuracy_figure(frame)
-        drawn[f"figure4-scheduled-frame{frame}"] = study.scheduled_figure(frame)
-        drawn[f"figure5-rounds-frame{frame}"] = study.rounds_figure(frame)
-    if len(study.frames) > 1:
-        drawn["figure6-accuracy-frames"] = study.frames_figure()
-        drawn["figure7-rounds-frames"] = study.rounds_by_frame_figure()
+    with mpl.rc_context(style.rc):
+        for frame in study.frames:
+            drawn[f"figure3-accuracy-frame{frame}"] = figures.accuracy_over_rounds(study, frame, style)
+            drawn[f"figure4-scheduled-frame{frame}"] = figures.scheduled_clients(study, frame, style)
+            drawn[f"figure5-rounds-frame{frame}"] = figures.rounds_to_levels(study, frame, style)
+        if len(study.frames) > 1:
+            drawn["figure6-accuracy-frames"] = figures.accuracy_over_frames(study, style)
+            drawn["figure7-rounds-frames"] = figures.rounds_to_levels_by_frame(study, style)
     return drawn
+
+
+def write_for_print(study: Study, out: Path) -> list[Path]:
+    """Write the figures as PDFs of an IEEE journal's column width, fonts embedded, and what their captions must say."""
+    written, captions = [out / "captions.md"], []
+    for name, figure in make_figures(study, PRINT).items():
+        captions.append(f"{name}: {figure.get_label()}.\n")
+        with mpl.rc_context(PRINT.rc):
+            written += save(figure, out / name, (".pdf",))
+    written[0].write_text("\n".join(captions), encoding="utf-8")
+    return written
 
 
 def write_report(
@@ -82,8 +97,9 @@ def write_report(
     targets: list[float] | None = None,
     ours: str = "fedteddi",
     svg: bool = False,
+    pdf: bool = False,
 ) -> Report:
-    """Write report.md, its numbers as CSV and the figures (as SVG, too, if asked to) into a folder."""
+    """Write report.md, its numbers as CSV and the figures into a folder; if asked to, as SVG and PDF, too."""
     found = make_tables(study, targets, ours)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -108,4 +124,5 @@ def write_report(
     page += [f"![{png.stem}]({png.name})" for png, *_ in pictures]
     (out / "report.md").write_text("\n".join(page) + "\n", encoding="utf-8")
     files = [out / "report.md", *files, *(file for written in pictures for file in written)]
+    files += write_for_print(study, out) if pdf else []
     return Report(found, files, unfinished, warning)

@@ -1,7 +1,7 @@
 """Tables about a study as people read them: what was reached, how soon, at what cost, and what was forgotten."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ from fedteddi.results.measures import COSTS, MEASURES, RoundsTo, mean_interval, 
 from fedteddi.results.runs import ACCURACIES, REFERENCES, Accuracy, RunRecord, Study
 
 Targets = dict[Accuracy, list[float]]  # accuracies to be reached
+MOST_TARGETS = 3  # unless they are given
 
 
 def summary(study: Study, frame: int) -> pd.DataFrame:
@@ -80,25 +81,23 @@ def costs_table(study: Study, frame: int, targets: Targets) -> pd.DataFrame:
 def savings_table(study: Study, frame: int, targets: Targets, ours: str) -> pd.DataFrame:
     """Return how much sooner `ours` reaches each target than every baseline, with paired 95 % intervals."""
     rows = []
+    for deadline_s, baseline, *pair in pairs(study, ours):
+        for accuracy in ACCURACIES:
+            for target in targets[accuracy]:
+                row = {"deadline s": deadline_s, "baseline": baseline, "accuracy": accuracy}
+                row["target"] = percent(target)
+                rows.append(row | saving(*(rounds_to(runs, frame, target, accuracy) for runs in pair)))
+    return pd.DataFrame(rows)
+
+
+def pairs(study: Study, ours: str) -> Iterator[tuple[float, str, list[RunRecord], list[RunRecord]]]:
+    """Yield, for every deadline and baseline, the finished runs of `ours` and of the baseline with the same seeds."""
     for deadline_s, baseline, theirs in groups(study):
         own = [run for run in study.of(ours, deadline_s) if run.finished]
         shared = {run.settings.seed for run in own} & {run.settings.seed for run in theirs}
-        if baseline in (ours, *REFERENCES) or not shared:
-            continue
-        pair = [[run for run in runs if run.settings.seed in shared] for runs in (own, theirs)]
-        for accuracy in ACCURACIES:
-            for target in targets[accuracy]:
-                mine, other = (rounds_to(runs, frame, target, accuracy) for runs in pair)
-                rows.append(
-                    {
-                        "deadline s": deadline_s,
-                        "baseline": baseline,
-                        "accuracy": accuracy,
-                        "target": percent(target),
-                    }
-                    | saving(mine, other)
-                )
-    return pd.DataFrame(rows)
+        if baseline not in (ours, *REFERENCES) and shared:
+            mine, other = ([run for run in runs if run.settings.seed in shared] for runs in (own, theirs))
+            yield deadline_s, baseline, mine, other
 
 
 def saving(ours: RoundsTo, theirs: RoundsTo) -> dict[str, str]:
@@ -163,13 +162,18 @@ def groups(study: Study) -> list[tuple[float, str, list[RunRecord]]]:
 
 
 def default_targets(study: Study, frame: int) -> Targets:
-    """Return, for each accuracy, three round levels that the best runs of this study just reach."""
+    """Return, for each accuracy, up to three round levels above every run's start that the best runs just reach."""
     found: Targets = {}
+    runs = [run for _, _, own in groups(study) for run in own]
     for accuracy in ACCURACIES:
-        runs = [run for _, _, own in groups(study) for run in own]
-        best = max((max(r.accuracy(accuracy) for r in run.evaluated(frame)) for run in runs), default=0.5)
-        top = math.floor(best * 20) / 20
-        found[accuracy] = [round(top - step, 2) for step in (0.10, 0.05, 0.0) if top - step > 0]
+        curves = [[r.accuracy(accuracy) for r in run.evaluated(frame)] for run in runs]
+        start = max((curve[0] for curve in curves), default=0.0)
+        best = max((max(curve) for curve in curves), default=0.0)
+        for per_unit in (20, 50, 100):  # steps of 5 %, or of 2 or 1 % where less is learned
+            top, first = math.floor(best * per_unit + 1e-9), math.floor(start * per_unit + 1e-9) + 1
+            found[accuracy] = [level / per_unit for level in range(max(first, top - 2), top + 1)]
+            if len(found[accuracy]) == MOST_TARGETS:
+                break
     return found
 
 

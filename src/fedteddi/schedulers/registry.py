@@ -4,7 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -28,16 +28,28 @@ class NamedRule:
     scheduler: str
     options: dict[str, Any]
 
+    def having(self, options: Mapping[str, Any]) -> "NamedRule":
+        """Return the rule with these options as well."""
+        if twice := next((key for key in options if key in self.options), None):
+            raise InputError(f"the option {shown(twice)} of {self.scheduler} is given twice: give it once")
+        chosen = "".join(f"-{key}-{value}" for key, value in options.items())
+        return NamedRule(_folder_name(self.name + chosen), self.scheduler, self.options | dict(options))
+
 
 def named_rule(given: str | Any) -> NamedRule:
     """Read `fedteddi`, `my_rule.py:MyRule`, `fedteddi[search=refined,lambda0=4]`, or name a Python object."""
-    given = given if isinstance(given, str) else rule_text(given)
+    rule, options = split_options(given if isinstance(given, str) else rule_text(given))
+    return NamedRule(own_name(rule), rule, {}).having(options)
+
+
+def split_options(given: str) -> tuple[str, dict[str, Any]]:
+    """Part `NAME[key=value,key=value]`, or NAME alone, into the name and its options."""
     found = re.fullmatch(r"(?P<rule>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", given.strip())
     words = found["options"].split(",") if found is not None and found["options"] else []
     pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
     if (
         found is None
-        or re.search(r"\[[^/\\]*$", found["rule"])  # in a folder's name brackets are welcome
+        or "[" in re.split(r"[:/\\]", found["rule"])[-1]  # in a file's name brackets are welcome
         or not all(k.isidentifier() and v for k, v in pairs)
     ):
         raise InputError(
@@ -46,8 +58,7 @@ def named_rule(given: str | Any) -> NamedRule:
     options = {key: read_value(value) for key, value in pairs}
     if len(options) < len(pairs):
         raise InputError(f"{shown(given)} gives an option twice: give it once")
-    chosen = "".join(f"-{key}-{value}" for key, value in options.items())
-    return NamedRule(_folder_name(found["rule"], chosen), found["rule"], options)
+    return found["rule"], options
 
 
 def rule_text(given: Any) -> str:
@@ -64,8 +75,16 @@ def rule_text(given: Any) -> str:
     return text if says_all else name_in_python(given)
 
 
-def _folder_name(text: str, options: str = "") -> str:
-    return re.sub(r"[^\w.-]+", "-", label_in(text) + options)
+def own_name(rule: str) -> str:
+    """Return the `name` that a rule gives itself, fit for a folder; one that has been registered is called by that."""
+    if ":" not in rule:
+        return _folder_name(rule)
+    value = find(SCHEDULERS, rule).value
+    return _folder_name(str(getattr(value, "name", None) or label_in(rule)))  # a function has no other
+
+
+def _folder_name(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", text)
 
 
 @cache

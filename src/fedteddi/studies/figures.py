@@ -53,8 +53,15 @@ def overview(plan: StudyPlan, found: Mapping[str, Mapping[str, Finding]]) -> Fig
         if index in there
     ]
     handles.append(Line2D([], [], linestyle="", label="( ) decided by the 95 % interval"))
+    setting = f"{plan.settings.dataset}, {plan.settings.scenario.clients} clients, seeds {_seeds(plan.seeds)}"
+    figure.suptitle(f"Every claim at every level: {setting}", fontweight="bold", fontsize="medium")
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
+
+
+def _seeds(seeds: list[int]) -> str:
+    whole = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 1
+    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
 
 
 def _broken(title: str) -> str:

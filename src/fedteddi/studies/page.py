@@ -32,9 +32,10 @@ DPI, PALETTE = 100, 128  # of committed pictures: small files, and still readabl
 
 @dataclass(frozen=True)
 class Page:
-    """What was written, the page first; the claims with their verdicts; what a reader must know."""
+    """What was written, the page first; the answer; the claims with their verdicts; what a reader must know."""
 
     files: list[Path]
+    answer: str
     claims: pd.DataFrame
     warning: str
     failed: dict[str, str]  # runs that diverged, and why
@@ -94,7 +95,7 @@ def write_page(
         written[0].write_text(rendered("page.md.j2", view), encoding="utf-8")
         for title, figure in view["pictures"].items():
             if view["mark"]:
-                figure.suptitle(view["mark"], fontsize="small")
+                figure.suptitle(f"{figure.get_suptitle()}\n{view['mark']}".strip(), fontsize="small")
             written += save(figure, into / name / title, endings, DPI, PALETTE)
         for title, table in parts.items() if csv else ():
             written.append(into / name / f"{title}.csv")
@@ -104,7 +105,7 @@ def write_page(
             f"{into / name} cannot be written ({error.strerror}): choose another folder"
         ) from None
     claims = parts["counts"] if plan.factors else _claims_shown(parts["claims"])
-    return Page(written, claims, caveats.starts(plan, summaries), failed, view["mark"])
+    return Page(written, view["answer"], claims, caveats.starts(plan, summaries), failed, view["mark"])
 
 
 def _claims_shown(claims: pd.DataFrame) -> pd.DataFrame:

@@ -82,7 +82,11 @@ def test_scenarios_are_embedded_small_and_shorter_when_quick(scenario: plans.Sce
     assert len(quick.rounds) == len(whole.rounds)
 
 
-def test_rules_join_the_built_in_ones_or_are_the_only_ones() -> None:
+def test_rules_join_the_built_in_ones_or_are_the_only_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(MINE.format("pass"))
     assert chosen_rules([], []) == [*built_in()]
     assert chosen_rules(["mine.py:Mine", "random"], []) == [*built_in(), "mine.py:Mine"]
     assert chosen_rules(["mine.py:Mine"], ["random"]) == ["random", "mine.py:Mine"]
@@ -94,7 +98,7 @@ def test_two_rules_of_one_name_are_refused(tiny: Benchmark) -> None:
     for name in ("here", "there"):
         Path(name).mkdir()
         Path(f"{name}/mine.py").write_text(MINE.format("pass"))
-    with pytest.raises(InputError, match="two runs would both be called arrival/Mine-d1-s0"):
+    with pytest.raises(InputError, match="two runs would both be called arrival/mine-d1-s0"):
         play_benchmark(tiny, ["here/mine.py:Mine", "there/mine.py:Mine"], out=OUT)
     assert not OUT.exists()
 
@@ -260,19 +264,19 @@ def test_an_own_rule_joins_and_plays_anew_when_its_code_has_changed(cli: Cli) ->
     done = cli("benchmark", "--only", "random", "--scheduler", "mine.py:Mine", "--out", OUT, "--seeds", "2")
     assert done.code == 0, done.err
     table = pd.read_csv(OUT / "report" / "leaderboard" / "leaderboard.csv")
-    assert set(table["scheduler"]) == {"random", "Mine"}
+    assert set(table["scheduler"]) == {"random", "mine"}
     before = all_records(OUT)
     Path("mine.py").write_text(MINE.format("rng = __import__('numpy').random.default_rng(7)"))
     again = ["benchmark", "--only", "random", "--scheduler", "mine.py:Mine", "--out", OUT, "--seeds", "2"]
     refused = cli(*again)
     assert refused.code == 2
-    assert "the code of mine.py:Mine has changed since out/arrival/Mine-d1-s0 was written" in refused.err
+    assert "the code of mine.py:Mine has changed since out/arrival/mine-d1-s0 was written" in refused.err
     assert all_records(OUT) == before
     done = cli(*again, "--replay")
     assert done.code == 0, done.err
     after = all_records(OUT)
     changed = {name for name in before if before[name] != after[name]}
-    assert changed == {name for name in before if "Mine" in name}
+    assert changed == {name for name in before if "mine" in name}
 
 
 def test_a_rule_that_raises_is_named_and_the_others_have_their_page(cli: Cli) -> None:
@@ -282,16 +286,16 @@ def test_a_rule_that_raises_is_named_and_the_others_have_their_page(cli: Cli) ->
     done = cli(*words)
     assert done.code == 1
     why = "mine raised AssertionError: no idea (mine.py, line 8)"
-    assert f"arrival/Mine at deadline 1 s with seed 0 failed, and is left out: {why}" in done.err
+    assert f"arrival/mine at deadline 1 s with seed 0 failed, and is left out: {why}" in done.err
     page = (OUT / "report" / "leaderboard.md").read_text()
     assert (
-        f"- **Failed**, and left out of all numbers: arrival/Mine at deadline 1 s with seed 0: {why}" in page
+        f"- **Failed**, and left out of all numbers: arrival/mine at deadline 1 s with seed 0: {why}" in page
     )
-    assert "Not ranked, because they have not all of these seeds everywhere: Mine." in page
-    row = next(line for line in page.splitlines() if "| – | Mine |" in line)
+    assert "Not ranked, because they have not all of these seeds everywhere: mine." in page
+    row = next(line for line in page.splitlines() if "| – | mine |" in line)
     assert row.split(" | ")[-2] == "failed"
-    assert len(records(OUT / "arrival" / "Mine-d1-s0")) == 1 + 1 + 4 + 1  # up to the first model of frame 2
-    assert len(records(OUT / "static" / "Mine-d1-s0")) == 1 + 6
+    assert len(records(OUT / "arrival" / "mine-d1-s0")) == 1 + 1 + 4 + 1  # up to the first model of frame 2
+    assert len(records(OUT / "static" / "mine-d1-s0")) == 1 + 6
     again = cli(*words)
     assert again.code == 1
     assert (OUT / "report" / "leaderboard.md").read_text() == page

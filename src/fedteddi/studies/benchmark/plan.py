@@ -94,7 +94,7 @@ class Benchmark:
             name = f"{scenario}/{run_name(own)}"
             if found.setdefault(name, own) != own:
                 raise InputError(
-                    f"two runs would both be called {name}: give your schedulers different class names"
+                    f"two runs would both be called {name}: give your schedulers different names"
                 )
         return found
 
