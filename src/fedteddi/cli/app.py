@@ -11,9 +11,11 @@ from typing import Annotated, Any
 import typer
 
 import fedteddi
-from fedteddi.cli import benchmark, data, experiments, parts, rounds, settings, studies
+from fedteddi.cli import benchmark, data, experiments, parts, rounds, settings, studies, watch
 from fedteddi.cli.output import say
-from fedteddi.errors import InputError, NoEffectWarning
+from fedteddi.errors import InputError, NoEffectWarning, TrackingWarning
+
+OURS = (NoEffectWarning, TrackingWarning)
 
 app = typer.Typer(
     name="fedteddi",
@@ -23,6 +25,7 @@ app = typer.Typer(
 )
 
 experiments.register(app)
+watch.register(app)
 data.register(app)
 parts.register(app)
 settings.register(app)
@@ -59,10 +62,11 @@ def _spoken_warnings() -> Iterator[None]:
     """Print a warning of ours as all others of the command line: one line, once."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
-        warnings.simplefilter("always", NoEffectWarning)
+        for ours in OURS:
+            warnings.simplefilter("always", ours)
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, NoEffectWarning):
+            if issubclass(category, OURS):
                 say("warning", str(message))
             else:
                 usual(message, category, *where, **more)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedteddi.cli.endings import name_failed, name_unfinished, say_where
-from fedteddi.cli.options import Device, Ray, RayCommand, Threads, TimeLimit, parse_seeds, seconds_left
+from fedteddi.cli.options import Device, Ray, RayCommand, Threads, TimeLimit, Track, parse_seeds, seconds_left
 from fedteddi.cli.output import out, print_table
 from fedteddi.cli.progress import watching
 
@@ -71,6 +71,7 @@ def benchmark(
     time_limit: TimeLimit = None,
     threads: Threads = None,
     ray: Ray = None,
+    track: Track = None,
     quick: Quick = False,
     write: Write = None,
     from_summaries: FromSummaries = None,
@@ -103,6 +104,7 @@ def benchmark(
             ray=ray,
             device=device,
             threads=threads,
+            track=track or (),
         )
     failures = [name for name, run in played.items() if run.failure is not None]
     finished = all(run.finished or run.failure for run in played.values())

@@ -24,6 +24,7 @@ from fedteddi.cli.options import (
     Svg,
     Threads,
     TimeLimit,
+    Track,
     parse_seeds,
     seconds_left,
 )
@@ -61,6 +62,7 @@ def run(
     threads: Threads = None,
     changes: Changes = None,
     data_dir: DataDir = None,
+    track: Track = None,
 ) -> None:
     """Run one experiment with one scheduler, and print how accuracy grew."""
     from fedteddi.experiment import RunOptions, simulate
@@ -84,6 +86,7 @@ def run(
             watch=watch,
             data_dir=data_dir,
             threads=threads,
+            track=track or (),
         )
         record = simulate(settings, run=how)
     print_table(record.curve().drop(columns=["scheduler", "deadline_s", "seed"]))
@@ -105,6 +108,7 @@ def compare(
     threads: Threads = None,
     changes: Changes = None,
     data_dir: DataDir = None,
+    track: Track = None,
     ray: Ray = None,
     option: SchedulerOptions = None,
     svg: Svg = False,
@@ -129,6 +133,7 @@ def compare(
             data_dir=data_dir,
             threads=threads,
             ray=ray,
+            track=track or (),
         )
         study = compare_runs(
             settings,

@@ -64,6 +64,14 @@ SchedulerOptions = Annotated[
 ]
 Svg = Annotated[bool, typer.Option("--svg", help="Write figures as SVG, too.")]
 
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Tell a tracker of every round: tensorboard, mlflow, wandb, trackio, file.py:Class, or"
+        " wandb\\[mode=offline] (may be repeated)."
+    ),
+]
+
 RAY = "--ray"
 Ray = Annotated[
     str | None,

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedteddi.errors import InputError, shown
-from fedteddi.registry import Kind, find, make, name_of, read_value
+from fedteddi.errors import InputError
+from fedteddi.registry import Kind, find, make, name_of, read_named
 from fedteddi.schedulers import rules
 from fedteddi.schedulers.everyone import Everyone
 from fedteddi.schedulers.schedule import Schedule, Scheduler
@@ -33,22 +33,9 @@ def named_rule(given: str | Any) -> NamedRule:
     if not isinstance(given, str):
         text = name_of(given, SCHEDULERS)
         return NamedRule(_folder_name(text), text, {})
-    found = re.fullmatch(r"(?P<rule>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", given.strip())
-    words = found["options"].split(",") if found is not None and found["options"] else []
-    pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
-    if (
-        found is None
-        or re.search(r"\[[^/\\]*$", found["rule"])  # in a folder's name brackets are welcome
-        or not all(k.isidentifier() and v for k, v in pairs)
-    ):
-        raise InputError(
-            f"{shown(given)} is not a rule: write NAME, file.py:Class, or NAME[option=value,option=value]"
-        )
-    options = {key: read_value(value) for key, value in pairs}
-    if len(options) < len(pairs):
-        raise InputError(f"{shown(given)} gives an option twice: give it once")
+    rule, options = read_named(given, "rule")
     chosen = "".join(f"-{key}-{value}" for key, value in options.items())
-    return NamedRule(_folder_name(found["rule"], chosen), found["rule"], options)
+    return NamedRule(_folder_name(rule, chosen), rule, options)
 
 
 def _folder_name(text: str, options: str = "") -> str:
