@@ -19,7 +19,7 @@ from fedteddi.cli.process_age import process_age_s
 from fedteddi.experiment import RunOptions, compare
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.settings import Settings, load_experiment, override
-from fedteddi.simulation.session import Progress
+from fedteddi.simulation.progress import Progress
 
 PAPERS = (
     "fedteddi",

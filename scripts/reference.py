@@ -31,6 +31,7 @@ TITLES = {
     "datasets": "Data sets (`dataset`)",
     "models": "Models (`training.model`)",
     "experiments": "Experiments",
+    "trackers": "Trackers (`--track`)",
 }
 # What a scheduler's needs cost in every round, beside the histograms that everybody reports.
 COSTS = {

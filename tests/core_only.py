@@ -49,6 +49,8 @@ WORKS = [
     "settings --markdown",
     "init mine.toml",
     "data list",
+    f"watch {RUNS}",
+    "list trackers",
 ]
 # What needs more, and the module whose extra is asked for.
 LACKS = {
@@ -61,6 +63,7 @@ LACKS = {
     "list local-training": "torch",
     "check sgd --kind local-training": "torch",
     "check sionna --kind channel": "sionna",
+    "run --track tensorboard": "torch",
     "data get cifar10 --data-dir data": "pooch",
     f"report {RUNS}": "pandas",
     f"report {RUNS} --html": "matplotlib",

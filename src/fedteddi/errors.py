@@ -25,6 +25,10 @@ class NoEffectWarning(UserWarning):
     """A setting that no run uses; the command line prints it in one line and goes on."""
 
 
+class TrackingWarning(UserWarning):
+    """A tracker that failed, while the runs go on; the command line prints it in one line."""
+
+
 def nearest_hint(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the most similar known word, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1)

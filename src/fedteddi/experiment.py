@@ -14,7 +14,7 @@ from fedteddi.results.runs import REFERENCES, RunRecord, Study
 from fedteddi.schedulers.registry import find_scheduler, named_rule, own_name, rule_text
 from fedteddi.settings import Settings
 from fedteddi.simulation.play import THE_FOLDER_ITSELF, RunOptions, play_runs, split_keywords
-from fedteddi.simulation.session import Progress, Watch
+from fedteddi.simulation.progress import Progress, Watch
 
 __all__ = [
     "Experiment",

@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 from fedteddi.errors import InputError
 
@@ -23,6 +24,10 @@ BROUGHT_BY = {
     "sionna": ("sionna",),
     "onnx": ("onnx",),
     "onnxscript": ("onnx",),
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow",),
+    "wandb": ("wandb",),
+    "trackio": ("trackio",),
 }
 T = TypeVar("T", bound=type)
 
@@ -60,6 +65,12 @@ def explained(what: str) -> Iterator[None]:
         if sentence is None:
             raise
         raise sentence from None
+
+
+def imported(module: str, what: str) -> Any:
+    """Import a module that an extra brings, for `what`."""
+    with explained(what):
+        return import_module(module)
 
 
 def explains_missing(part: T) -> T:

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -226,6 +227,25 @@ def read_options(words: Iterable[str], flag: str) -> dict[str, Any]:
             raise InputError(f"{flag} {key} is given twice: keep one")
         options[key] = read_value(value)
     return options
+
+
+def read_named(given: str, what: str) -> tuple[str, dict[str, Any]]:
+    """Read `NAME[option=value,option=value]`: the name, and the options."""
+    found = re.fullmatch(r"(?P<name>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", given.strip())
+    words = found["options"].split(",") if found is not None and found["options"] else []
+    pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
+    if (
+        found is None
+        or re.search(r"\[[^/\\]*$", found["name"])  # in a folder's name brackets are welcome
+        or not all(k.isidentifier() and v for k, v in pairs)
+    ):
+        raise InputError(
+            f"{shown(given)} is not a {what}: write NAME, file.py:Class, or NAME[option=value,option=value]"
+        )
+    options = {key: read_value(value) for key, value in pairs}
+    if len(options) < len(pairs):
+        raise InputError(f"{shown(given)} gives an option twice: give it once")
+    return found["name"], options
 
 
 def load_object(name: str) -> Any:

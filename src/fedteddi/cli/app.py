@@ -11,10 +11,12 @@ from typing import Annotated, Any
 import typer
 
 import fedteddi
-from fedteddi.cli import benchmark, data, experiments, export, parts, rounds, settings, studies
+from fedteddi.cli import benchmark, data, experiments, export, parts, rounds, settings, studies, watch
 from fedteddi.cli.output import say
-from fedteddi.errors import InputError, NoEffectWarning
+from fedteddi.errors import InputError, NoEffectWarning, TrackingWarning
 from fedteddi.extras import explained
+
+OURS = (NoEffectWarning, TrackingWarning)
 
 app = typer.Typer(
     name="fedteddi",
@@ -26,6 +28,7 @@ app = typer.Typer(
 
 experiments.register(app)
 export.register(app)
+watch.register(app)
 data.register(app)
 parts.register(app)
 settings.register(app)
@@ -62,10 +65,11 @@ def _spoken_warnings() -> Iterator[None]:
     """Print a warning of ours as all others of the command line: one line, once."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
-        warnings.simplefilter("always", NoEffectWarning)
+        for ours in OURS:
+            warnings.simplefilter("always", ours)
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, NoEffectWarning):
+            if issubclass(category, OURS):
                 say("warning", str(message))
             else:
                 usual(message, category, *where, **more)

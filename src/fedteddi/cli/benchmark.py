@@ -13,6 +13,7 @@ from fedteddi.cli.options import (
     RuleOptions,
     Threads,
     TimeLimit,
+    Track,
     parse_seeds,
     rules_with,
     seconds_left,
@@ -87,6 +88,7 @@ def benchmark(
     time_limit: TimeLimit = None,
     threads: Threads = None,
     ray: Ray = None,
+    track: Track = None,
     quick: Quick = False,
     write: Write = None,
     from_summaries: FromSummaries = None,
@@ -119,6 +121,7 @@ def benchmark(
             ray=ray,
             device=device,
             threads=threads,
+            track=track or (),
         )
 
     def report(finished: bool) -> str:

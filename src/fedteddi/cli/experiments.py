@@ -38,6 +38,7 @@ from fedteddi.cli.options import (
     Sweep,
     Threads,
     TimeLimit,
+    Track,
     parse_seeds,
     rule_with,
     seconds_left,
@@ -80,6 +81,7 @@ def run(
     threads: Threads = None,
     changes: Changes = None,
     data_dir: DataDir = None,
+    track: Track = None,
 ) -> None:
     """Run one experiment with one scheduler, and print how accuracy grew."""
     from fedteddi.experiment import RunOptions, simulate
@@ -102,6 +104,7 @@ def run(
             watch=watch,
             data_dir=data_dir,
             threads=threads,
+            track=track or (),
         )
         record = simulate(settings, name=settings.name, run=how)
     _print_run(record)
@@ -145,6 +148,7 @@ def compare(
     threads: Threads = None,
     changes: Changes = None,
     data_dir: DataDir = None,
+    track: Track = None,
     ray: Ray = None,
     sweep: Sweep = None,
     svg: Svg = False,
@@ -173,6 +177,7 @@ def compare(
             data_dir=data_dir,
             threads=threads,
             ray=ray,
+            track=track or (),
         )
         asked: dict[str, Any] = {
             "schedulers": scheduler or list(built_in()),

@@ -113,6 +113,14 @@ Pdf = Annotated[
     ),
 ]
 
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Tell a tracker of every round: tensorboard, mlflow, wandb, trackio, file.py:Class, or"
+        " wandb\\[mode=offline] (may be repeated)."
+    ),
+]
+
 RAY = "--ray"
 Ray = Annotated[
     str | None,

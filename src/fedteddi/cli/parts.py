@@ -24,6 +24,7 @@ KINDS = {
     "datasets": "fedteddi.learning.datasets.catalogue:DATASETS",
     "models": "fedteddi.learning.models:MODELS",
     "experiments": "fedteddi.settings:EXPERIMENTS",
+    "trackers": "fedteddi.tracking:TRACKERS",
 }
 
 
@@ -40,6 +41,9 @@ CHECKED = {
     "local-training": tuple(
         f"fedteddi.learning.local_training{name}"
         for name in (":LOCAL_TRAINING", ".laws:LAWS", ".laws:check_local_training")
+    ),
+    "tracker": tuple(
+        f"fedteddi.tracking{name}" for name in (":TRACKERS", ".laws:LAWS", ".laws:check_tracker")
     ),
 }
 

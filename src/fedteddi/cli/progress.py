@@ -6,13 +6,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+
 from fedteddi.cli.output import PLAIN_LINE_EVERY_S, err, progress_bar, say
 
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress, Watch
-    from fedteddi.simulation.pretrained import Pretraining
+    from fedteddi.results.rows import Row
 
-LINES_LOOKED_BACK = 12  # a minute
+LIVE_EVERY_S = 0.1
+PLAIN_WIDTH = 80
+WIDTH_FOR_CLIENTS = 96  # a narrower terminal does without this column
 
 
 @contextmanager
@@ -20,7 +26,7 @@ def watching() -> "Iterator[Watch]":
     """Show progress on stderr, and in the end what the time went into."""
     spent: dict[str, float] = {}
     said: list[str] = []
-    with _progress() as show:
+    with _live() if err.is_terminal else _plain() as show:
 
         def watch(state: "Progress") -> None:
             spent.update(state.seconds)
@@ -41,92 +47,82 @@ def watching() -> "Iterator[Watch]":
 
 
 @contextmanager
-def _progress() -> "Iterator[Watch]":
-    """Show a live bar in a terminal, a line now and then elsewhere; pre-training has its own pace."""
-    stages = _Stages()
-    if err.is_terminal:
-        with progress_bar() as bar:
-            task = bar.add_task("starting", total=None)
+def _live() -> "Iterator[Watch]":
+    """Show a bar, and below it a row for each rule."""
+    from fedteddi.results.pace import Pace
 
-            def live(state: "Progress") -> None:
-                done, in_all = _done(state)
-                show = bar.reset if stages.begins(state) else bar.update  # a reset forgets the pace
-                show(task, total=in_all, completed=done, description=_pretraining(state) or _status(state))
+    pace, drawn_at = Pace(), -math.inf
+    bar = progress_bar()
+    task = bar.add_task("starting", total=None)
+    with Live(bar, console=err, refresh_per_second=4, redirect_stdout=False) as view:
 
-            yield live
-        return
-    lines: list[tuple[float, int]] = []  # when, and how many rounds, or steps of pre-training, were done
-    said_at = -math.inf
+        def show(state: "Progress") -> None:
+            nonlocal drawn_at
+            done, in_all = state.counted
+            begins = pace.begins(state.pretraining)
+            if not begins and done < in_all and time.monotonic() - drawn_at < LIVE_EVERY_S:
+                return
+            drawn_at = time.monotonic()
+            change = bar.reset if begins else bar.update  # a reset forgets the pace
+            words = state.lines(err.width)[0] if state.pretraining is not None else "rounds"
+            change(task, total=in_all, completed=done, description=words)
+            view.update(Group(bar, progress_table(state.rows, err.width, err.height - 3)))
 
-    def plain(state: "Progress") -> None:
+        yield show
+
+
+@contextmanager
+def _plain() -> "Iterator[Watch]":
+    """Print how far all rules are, now and then."""
+    from fedteddi.results.pace import Pace
+
+    pace, said_at = Pace(), -math.inf
+
+    def show(state: "Progress") -> None:
         nonlocal said_at
-        now, (done, in_all) = time.monotonic(), _done(state)
-        if stages.begins(state):
-            lines.clear()
+        now, (done, in_all) = time.monotonic(), state.counted
+        pace.begins(state.pretraining)
         if now - said_at >= PLAIN_LINE_EVERY_S or done == in_all:
             said_at = now
-            lines.append((now, done))
-            left = time_left(lines, in_all)
-            where = _pretraining(state)
-            err.print(f"{where}{left}" if where else f"{done}/{in_all} rounds{left}, {_status(state)}")
+            for line in state.lines(PLAIN_WIDTH, pace.left(now, done, in_all)):
+                err.print(line)
 
-    yield plain
+    yield show
 
 
-class _Stages:
-    """Tells when something with a pace of its own begins: pre-training of the next model, or the rounds."""
+def progress_table(rows: "Sequence[Row]", width: int, most: int, *, idle: bool = False) -> Table:
+    """Return a row for each rule: how far it is, its last accuracies, and after which round they were found.
 
-    def __init__(self) -> None:
-        self._last: Pretraining | None = None
-
-    def begins(self, state: "Progress") -> bool:
-        now, last = state.pretraining, self._last
-        self._last = now
-        if now is None or last is None:
-            return (now is None) != (last is None)
-        return now.seed != last.seed or now.step < last.step  # a seed may have several models
-
-
-def _done(state: "Progress") -> tuple[int, int]:
-    """Return how many rounds are done and how many there are; while a model is pre-trained, of its steps."""
-    if state.pretraining is not None:
-        return state.pretraining.step, state.pretraining.steps
-    return state.rounds_done, state.rounds_in_all
-
-
-def _pretraining(state: "Progress") -> str:
-    """Say how far pre-training is; nothing if there is none now."""
-    found = state.pretraining
-    return f"pre-training, seed {found.seed}: epoch {found.epoch} of {found.epochs}" if found else ""
-
-
-def time_left(lines: Sequence[tuple[float, int]], rounds_in_all: int) -> str:
-    """Say how long the rest takes at the pace of late, as ", 3 min left"; nothing where there is no pace yet.
-
-    What lies before the second line does not count: on a GPU, the first round is mostly compilation.
+    At most so many lines. Where it is too wide, the names of rules are cut, never a number. `idle`: nobody plays them.
     """
-    late = lines[1:][-LINES_LOOKED_BACK:]
-    if not late or late[-1][1] in (late[0][1], rounds_in_all):
-        return ""
-    (first_s, first_done), (last_s, last_done) = late[0], late[-1]
-    seconds = (rounds_in_all - last_done) * (last_s - first_s) / (last_done - first_done)
-    if seconds < 90:
-        return f", {seconds:.0f} s left"
-    return f", {seconds / 60:.0f} min left" if seconds < 5400 else f", {seconds / 3600:.1f} h left"
+    wide = width >= WIDTH_FOR_CLIENTS
+    shown = rows if len(rows) < most else rows[: max(1, most - 2)]
+    cells = [_cells(row, wide, idle) for row in shown]
+    heads = ["rounds", "balanced", "global", "after", *(["clients (new)"] if wide else []), "state"]
+    taken = sum(2 + max([len(head), *(len(own[i]) for own in cells)]) for i, head in enumerate(heads))
+    room = max(8, width - taken)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("scheduler", no_wrap=True)
+    for head in heads:
+        table.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)
+    for row, own in zip(shown, cells, strict=True):
+        table.add_row(row.label if len(row.label) <= room else f"{row.label[: room - 1]}…", *own)
+    if len(shown) < len(rows):
+        table.add_row(f"and {len(rows) - len(shown)} more")
+    return table
 
 
-def _status(state: "Progress") -> str:
-    """Say where the first run is: its last round, its last test accuracy, scheduled new and old clients."""
-    run = state.runs[0]
-    if not run.records:
-        return run.settings.name
-    last = run.records[-1]
-    words = [f"{run.settings.name} frame {last.frame} round {last.round}"]
-    evaluated = next((r for r in reversed(run.records) if r.is_evaluated), None)
-    if evaluated is not None:
-        when = "" if evaluated is last else f" after round {evaluated.round}"
-        words.append(f"accuracy {evaluated.balanced:.3f} balanced, {evaluated.global_:.3f} global{when}")
-    if last.round:
-        new = last.scheduled_new
-        words.append(f"scheduled {new} new + {len(last.clients) - new} old")
-    return ", ".join(words)
+def _cells(row: "Row", wide: bool, idle: bool) -> list[str]:
+    """Return a row's cells after the rule's name."""
+    clients = "" if row.clients is None else f"{row.clients:.3g} ({row.new or 0:.3g})"
+    return [
+        f"{row.rounds_done}/{row.rounds_in_all}",
+        *("" if value is None else f"{value:.3f}" for value in (row.balanced, row.global_)),
+        "" if row.evaluated is None else f"f{row.evaluated[0]} r{row.evaluated[1]}",
+        *([clients] if wide else []),
+        "stopped"
+        if idle and row.is_going
+        else f"{row.failed} failed"
+        if 0 < row.failed < row.runs
+        else row.state,
+    ]

@@ -22,10 +22,10 @@ from fedteddi.errors import InputError
 from fedteddi.protocol.example import example_round
 from fedteddi.protocol.round_json.answer import answer_round
 from fedteddi.protocol.round_json.reports import read_round, reports_schema, write_round
-from fedteddi.registry import read_options
+from fedteddi.registry import read_named, read_options
 from fedteddi.schedulers.laws import check_scheduler
 from fedteddi.schedulers.memory import State, as_json, from_json
-from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names, split_options
+from fedteddi.schedulers.registry import find_scheduler, make_scheduler, scheduler_names
 from fedteddi.schedulers.schedule import (
     AnyScheduler,
     checked_choice,
@@ -150,7 +150,7 @@ def check(
 ) -> None:
     """Check a scheduler, or another part, against the required invariants; exit code 1 if it breaks one."""
     if kind != parts.SCHEDULER:
-        name, options = split_options(scheduler)
+        name, options = read_named(scheduler, "rule")
         options |= read_options(option or [], "--option")
         raise typer.Exit(parts.check_part(name, kind, options))
     rule = _made(scheduler, option)

@@ -16,6 +16,7 @@ from fedteddi.cli.options import (
     RuleOptions,
     Threads,
     TimeLimit,
+    Track,
     parse_seeds,
     rules_with,
     seconds_left,
@@ -94,6 +95,7 @@ def reproduce(
     time_limit: TimeLimit = None,
     threads: Threads = None,
     ray: Ray = None,
+    track: Track = None,
     quick: Quick = False,
     changes: Changes = None,
     summarise: Summarise = None,
@@ -122,6 +124,7 @@ def reproduce(
     given |= {"factors": factor or [], "levels": level or [], "changes": changes or []}
     given["seeds"] = None if seeds is None else parse_seeds(seeds, plan.seeds[0])
     given |= {"device": device, "data_dir": data_dir, "resume": resume, "ray": ray, "threads": threads}
+    given["track"] = track or ()
     given["time_limit_s"] = seconds_left(time_limit)
     _play(plan, out_folder or _runs(plan), given, svg=svg, csv=csv)
 

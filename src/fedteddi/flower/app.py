@@ -33,7 +33,7 @@ def server_app() -> ServerApp:
     """Make the ServerApp: it plays the experiment of Flower's run configuration and prints every round's schedule.
 
     Keys of that configuration: `experiment`, `out` (a run folder, as of `fedteddi run`), `resume`, `allow-changed`,
-    `data-dir`, and any setting of the experiment.
+    `data-dir`, `track` (trackers), and any setting of the experiment.
     """
     app = ServerApp()
 
@@ -47,6 +47,7 @@ def server_app() -> ServerApp:
             resume=bool(config.get("resume", False)),
             allow_changed=bool(config.get("allow-changed", False)),
             data_dir=str(config.get("data-dir", "")) or None,
+            track=str(config.get("track", "")).split(),
         )
 
     return app

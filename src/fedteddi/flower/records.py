@@ -15,7 +15,7 @@ from fedteddi.settings import Settings, load_experiment, override
 HELLO, MIX, FORGET, REPORT = "query.hello", "query.mix", "query.forget", "train.report"
 MESSAGES = {"report": REPORT, "upload": "query.upload", "class_gradients": "query.class_gradients"}
 # Keys of the run's configuration that are not settings of the experiment.
-NOT_SETTINGS = ("experiment", "out", "resume", "allow-changed", "data-dir")
+NOT_SETTINGS = ("experiment", "out", "resume", "allow-changed", "data-dir", "track")
 ROWS = ("data_counts", "batch_counts", "released_mix", "update_sketch")
 NUMBERS = tuple(field.name for field in fields(Report) if field.name not in ROWS)
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 from fedteddi.errors import InputError
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.settings import Settings, read_settings, write_settings
+from fedteddi.settings.flat import flattened
 
 PACKAGES = ("fedteddi", "numpy", "scipy", "torch")
 
@@ -47,7 +48,10 @@ def locked(folder: Path) -> Iterator[str]:
         file.write(holder)
         file.flush()
         os.fsync(file.fileno())
-        yield holder
+        try:
+            yield holder
+        finally:
+            file.truncate(0)  # this process may live on
 
 
 def check_shared(folder: Path, holder: str) -> None:
@@ -197,6 +201,7 @@ class RunFolder:
             raise ValueError("the folder is not open")
         self.rounds.write(json.dumps(record.as_json(), allow_nan=False).encode() + b"\n")
         self.timing.write(json.dumps(timing, allow_nan=False).encode() + b"\n")
+        self.rounds.flush()  # for whoever watches
 
     def failure(self) -> Failure | None:
         """Return how the run here failed, if it did."""
@@ -281,14 +286,7 @@ def _git_revision() -> str | None:
 
 def differences(one: Settings, other: Settings) -> dict[str, tuple[Any, Any]]:
     """Return every key in which two settings differ, with both values."""
-
-    def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in data.items():
-            found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-        return found
-
-    before, after = flat(one.model_dump()), flat(other.model_dump())
+    before, after = flattened(one), flattened(other)
     return {
         key: (before.get(key), after.get(key)) for key in before | after if before.get(key) != after.get(key)
     }

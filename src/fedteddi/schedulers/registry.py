@@ -13,7 +13,7 @@ import numpy as np
 
 from fedteddi.errors import InputError, shown
 from fedteddi.given import label_in, name_in_python
-from fedteddi.registry import Kind, find, make, name_of, named_part, read_value
+from fedteddi.registry import Kind, find, make, name_of, named_part, read_named
 from fedteddi.schedulers import rules
 from fedteddi.schedulers.everyone import Everyone
 from fedteddi.schedulers.schedule import Schedule, Scheduler
@@ -38,27 +38,8 @@ class NamedRule:
 
 def named_rule(given: str | Any) -> NamedRule:
     """Read `fedteddi`, `my_rule.py:MyRule`, `fedteddi[search=refined,lambda0=4]`, or name a Python object."""
-    rule, options = split_options(given if isinstance(given, str) else rule_text(given))
+    rule, options = read_named(given if isinstance(given, str) else rule_text(given), "rule")
     return NamedRule(own_name(rule), rule, {}).having(options)
-
-
-def split_options(given: str) -> tuple[str, dict[str, Any]]:
-    """Part `NAME[key=value,key=value]`, or NAME alone, into the name and its options."""
-    found = re.fullmatch(r"(?P<rule>.+?)(\[(?P<options>[^\[\]]*=[^\[\]]*)\])?", given.strip())
-    words = found["options"].split(",") if found is not None and found["options"] else []
-    pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
-    if (
-        found is None
-        or "[" in re.split(r"[:/\\]", found["rule"])[-1]  # in a file's name brackets are welcome
-        or not all(k.isidentifier() and v for k, v in pairs)
-    ):
-        raise InputError(
-            f"{shown(given)} is not a rule: write NAME, file.py:Class, or NAME[option=value,option=value]"
-        )
-    options = {key: read_value(value) for key, value in pairs}
-    if len(options) < len(pairs):
-        raise InputError(f"{shown(given)} gives an option twice: give it once")
-    return found["rule"], options
 
 
 def rule_text(given: Any) -> str:

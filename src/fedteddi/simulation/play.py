@@ -18,12 +18,16 @@ from fedteddi.results.runs import RunRecord
 from fedteddi.results.trained import Weights
 from fedteddi.settings import Settings
 from fedteddi.settings.effect import Player, without_effect
+from fedteddi.simulation.bar import showing
 from fedteddi.simulation.in_process import Exchange
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.parallel.cluster import connected
 from fedteddi.simulation.parallel.groups import play_in_groups
+from fedteddi.simulation.progress import Watch
 from fedteddi.simulation.run import Run
-from fedteddi.simulation.session import Watch, play_together, writing_into
+from fedteddi.simulation.session import play_together, writing_into
+from fedteddi.tracking import FunctionTracker, OnRound, Tracker, named_trackers
+from fedteddi.tracking.tracking import Tracking
 
 THE_FOLDER_ITSELF = ""  # the name of a run that lies in no folder of runs
 
@@ -40,7 +44,10 @@ class RunOptions:
     resume: bool = False  # go on from what `out` holds
     allow_changed: bool = False  # ... although the code of your own parts has changed since
     time_limit_s: float | None = None  # stop in time, resumable
-    watch: Watch | None = None  # told how far the runs are
+    progress: bool = True  # show a progress bar, in a notebook or a terminal
+    watch: Watch | None = None  # told how far the runs are, in place of the bar
+    track: Any = ()  # trackers: mlflow, file.py:Class, a class, an instance, a function, or several (docs/track.md)
+    on_round: OnRound | None = None  # called with (run, record) after every round that is played
     threads: int | None = None  # how many clients are trained at a time on a CPU; None: one for each core
     keep_going: bool = False  # a run whose scheduler fails ends there, as one that diverges does
     ray: str | None = None  # a Ray cluster's address, or "local" to start one on this machine
@@ -68,16 +75,18 @@ def play_runs(
     """
     stop_at = None if how.time_limit_s is None else time.monotonic() + how.time_limit_s
     _check(each, how)
+    tracking = _tracking(how)
     with connected(how.ray, how.device) if how.ray is not None else nullcontext() as cluster:
         laboratory, runs = _prepared(each, how)
         if name_unused:
             _warn_of_no_effect(runs, on_fleet=how.runtime is not None)
         folder = how.folder
-        with writing_into(folder), locked(folder) if folder is not None else nullcontext() as holder:
+        hold = locked(folder) if folder is not None else nullcontext()
+        with writing_into(folder), hold as holder, showing(how.watch, how.progress) as watch:
             if cluster is None:
-                play_together(laboratory, runs, folder, stop_at, how.watch)
+                play_together(laboratory, runs, folder, stop_at, watch, tracking)
             else:
-                play_in_groups(cluster, laboratory, runs, folder, holder, stop_at, how.watch)
+                play_in_groups(cluster, laboratory, runs, folder, holder, stop_at, watch, tracking)
     return {name: _record(run, name, how.folder) for name, run in runs.items()}
 
 
@@ -100,6 +109,13 @@ def _check(each: Mapping[str, Settings], how: RunOptions) -> None:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file: choose a folder with --out")
         check_out(folder, resume=how.resume, one=THE_FOLDER_ITSELF in each)
+
+
+def _tracking(how: RunOptions) -> Tracking | None:
+    """Make the trackers before anything is played: one that is missing is said at once."""
+    passing: dict[str, Tracker] = {} if how.on_round is None else {"on_round": FunctionTracker(how.on_round)}
+    trackers = named_trackers(how.track)
+    return Tracking(trackers, passing) if trackers or passing else None
 
 
 def _warn_of_no_effect(runs: Mapping[str, Run], *, on_fleet: bool) -> None:

@@ -80,6 +80,11 @@ class Run:
         )
 
     @property
+    def rounds_done(self) -> int:
+        """How many rounds it has played, over all frames."""
+        return self.state.rounds_done
+
+    @property
     def over(self) -> bool:
         """Whether it came to its end, or failed."""
         return self.finished or self.failure is not None

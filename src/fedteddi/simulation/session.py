@@ -3,9 +3,8 @@
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,38 +14,14 @@ from fedteddi.results.reading import read_run
 from fedteddi.simulation.checkpoint import load_checkpoint, save_checkpoint, save_failure
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.pretrained import Pretraining
+from fedteddi.simulation.progress import Progress, Watch
 from fedteddi.simulation.run import Run
 from fedteddi.simulation.turns import Turns, halves
+from fedteddi.tracking.tracking import Tracking
 
 CHECKPOINT_EVERY_S = float(os.environ.get("FEDTEDDI_CHECKPOINT_S", "10"))
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far an experiment is, for whoever shows it."""
-
-    rounds_done: int  # over all runs
-    rounds_in_all: int
-    runs: tuple[Run, ...]
-    seconds: dict[str, float]  # what they went into so far: training, estimates, evaluation, the rest
-    news: tuple[str, ...] = ()  # all that the user should know by now, such as that a worker died
-    pretraining: Pretraining | None = None  # while a model is pre-trained
-
-    @classmethod
-    def of(
-        cls,
-        runs: Sequence[Run],
-        seconds: dict[str, float],
-        news: Sequence[str] = (),
-        pretraining: Pretraining | None = None,
-    ) -> "Progress":
-        """Say how far runs are by what they hold now."""
-        done = sum(run.state.rounds_done for run in runs)
-        in_all = sum(sum(run.settings.rounds) for run in runs)
-        return cls(done, in_all, tuple(runs), seconds, tuple(news), pretraining)
-
-
-Watch = Callable[[Progress], None]
 Show = Callable[[Pretraining | None], None]
 
 
@@ -56,17 +31,34 @@ def play_together(
     folder: Path | None,
     stop_at: float | None,  # of time.monotonic()
     watch: Watch | None,
+    tracking: Tracking | None = None,
 ) -> None:
     """Play runs to their end, or until there is no time left; go on from what their folders hold."""
     try:
         if folder is not None:
             for name, run in runs.items():
                 _attach(run, RunFolder(folder / name), laboratory)
-        _advance_all(laboratory, list(runs.values()), stop_at, watch)
+        with telling(tracking, runs, folder, {name: len(run.records) for name, run in runs.items()}):
+            _advance_all(laboratory, runs, stop_at, watch, tracking)
     finally:
         for run in runs.values():
             if run.folder is not None:
                 run.folder.close()
+
+
+@contextmanager
+def telling(
+    tracking: Tracking | None, runs: Mapping[str, Run], folder: Path | None, held: Mapping[str, int]
+) -> Iterator[None]:
+    """Let trackers know that runs begin, with so many records each, and in the end how they ended."""
+    if tracking is None:
+        yield
+        return
+    tracking.begin({name: run.settings for name, run in runs.items()}, folder, held)
+    try:
+        yield
+    finally:
+        tracking.end(runs)
 
 
 @contextmanager
@@ -106,16 +98,24 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
     save_checkpoint(run)
 
 
-def _advance_all(laboratory: Laboratory, runs: list[Run], stop_at: float | None, watch: Watch | None) -> None:
+def _advance_all(
+    laboratory: Laboratory,
+    runs: Mapping[str, Run],
+    stop_at: float | None,
+    watch: Watch | None,
+    tracking: Tracking | None,
+) -> None:
     engine, started_at = laboratory.engine, time.monotonic()
 
     def show(pretraining: Pretraining | None = None) -> None:
+        if tracking is not None:
+            tracking.hear(runs)
         if watch is not None:
             spent = dict(engine.seconds)
             spent["the rest"] = max(0.0, time.monotonic() - started_at - sum(spent.values()))
             watch(Progress.of(runs, spent, pretraining=pretraining))
 
-    playing = [run for run in runs if not run.over]
+    playing = [run for run in runs.values() if not run.over]
     parts = halves(playing, engine)
     if len(parts) == 1:
         _advance(laboratory, playing, stop_at, show)

@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from fedteddi.errors import InputError
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure, check_shared, locked
+from fedteddi.results.following import FollowedRun
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
 from fedteddi.settings import Settings
@@ -22,8 +23,12 @@ from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.parallel.cluster import POLL_S, Cluster
 from fedteddi.simulation.parallel.worker import ToReport
 from fedteddi.simulation.pretrained import Pretraining
+from fedteddi.simulation.progress import Progress, Watch
 from fedteddi.simulation.run import Run
-from fedteddi.simulation.session import Progress, Watch, play_together, writing_into
+from fedteddi.simulation.session import play_together, telling, writing_into
+from fedteddi.tracking.tracking import Tracking
+
+EVALUATIONS_REPORTED = 20
 
 
 def cut(seeds: Sequence[int], over: Sequence[bool], slots: int) -> list[list[int]]:
@@ -89,6 +94,7 @@ def play_in_groups(
     holder: str | None,
     stop_at: float | None,  # of time.monotonic()
     watch: Watch | None,
+    tracking: Tracking | None = None,
 ) -> None:
     """Let a cluster's workers play the runs in groups, and take over what they report and answer."""
     names = list(runs)
@@ -102,15 +108,36 @@ def play_in_groups(
     for number, group in enumerate(groups):
         each = {name: run.settings for name, run in group.items()}
         asked[_title(number, groups)] = Group(each, cluster.device, own, holder, until, laboratory.keep_going)
-    look = partial(_show, groups, list(runs.values()), watch, time.monotonic())
-    answers = cluster.spread(play_group, laboratory.data, asked, look, until)
-    for group, accounts in zip(groups, answers, strict=True):
-        if accounts is not None:
-            _take_over(group, accounts)
-            continue
-        for name, run in group.items():  # not begun in time; what there was is still there
-            if (found := _found(folder, name)) is not None:
-                run.records, run.finished, run.failure = list(found.records), found.finished, found.failure
+    held = {name: 0 if found is None else len(found.records) for name, found in zip(names, kept, strict=True)}
+    with telling(tracking, runs, folder, held):
+        look = partial(_show, groups, runs, watch, time.monotonic(), _reader(folder, names, tracking))
+        answers = cluster.spread(play_group, laboratory.data, asked, look, until)
+        for group, accounts in zip(groups, answers, strict=True):
+            if accounts is not None:
+                _take_over(group, accounts)
+                continue
+            for name, run in group.items():  # not begun in time; what there was is still there
+                if (found := _found(folder, name)) is not None:
+                    run.records, run.finished = list(found.records), found.finished
+                    run.failure = found.failure
+
+
+def _reader(folder: Path | None, names: list[str], tracking: Tracking | None) -> Callable[[], None]:
+    """Return what tells trackers of the rounds that workers have written by now: they report their last ones only."""
+    followed = (
+        {} if folder is None or tracking is None else {name: FollowedRun(folder / name) for name in names}
+    )
+
+    def read() -> None:
+        written = {}
+        for name, run in followed.items():
+            with suppress(InputError, OSError):  # who plays it will say what is wrong
+                run.look()
+                written[name] = run
+        if tracking is not None:
+            tracking.hear(written)
+
+    return read
 
 
 def _take_over(group: Mapping[str, Run], accounts: list[Account]) -> None:
@@ -120,9 +147,10 @@ def _take_over(group: Mapping[str, Run], accounts: list[Account]) -> None:
 
 def _show(
     groups: list[dict[str, Run]],
-    runs: list[Run],
+    runs: Mapping[str, Run],
     watch: Watch | None,
     started_at: float,
+    read: Callable[[], None],
     reported: dict[int, Reported],
     news: list[str],
 ) -> None:
@@ -131,6 +159,7 @@ def _show(
     for number, (accounts, seconds, _) in reported.items():
         _take_over(groups[number], accounts)
         spent.update(seconds)
+    read()
     if watch is None:
         return
     # All groups' shares, of the time that passes here.
@@ -185,6 +214,6 @@ def play_group(data: Dataset, group: Group, report: ToReport) -> list[Account]:
 
 
 def _last_records(run: Run) -> list[RoundRecord]:
-    """Return what says how far a run is: its last evaluated round, and its last round."""
+    """Return what says how far a run is: its last evaluated rounds (other workers may lag), and its last round."""
     evaluated = [record for record in run.records[:-1] if record.is_evaluated]
-    return [*evaluated[-1:], *run.records[-1:]]
+    return [*(replace(record, trace=None) for record in evaluated[-EVALUATIONS_REPORTED:]), *run.records[-1:]]

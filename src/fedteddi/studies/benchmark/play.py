@@ -18,7 +18,7 @@ from fedteddi.results.runs import RunRecord
 from fedteddi.schedulers.registry import SCHEDULERS
 from fedteddi.settings import Settings, read_settings
 from fedteddi.simulation.play import RunOptions
-from fedteddi.simulation.session import Progress, Watch
+from fedteddi.simulation.progress import Progress, Watch
 from fedteddi.studies.benchmark.plan import SEEDS, Benchmark
 
 NOBODY = np.zeros((0, 0, 0), dtype=np.int64)  # who held what in a run that has not begun
