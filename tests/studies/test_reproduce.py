@@ -452,7 +452,7 @@ def test_committed_pages_are_what_their_summaries_give(folder: Path, tmp_path: P
 
 
 # They are defined before their runs are made, so that nothing about them is decided by these.
-NOT_RUN = {"cifar10", "cifar100", "sensitivity"}
+NOT_RUN = {"cifar100", "sensitivity"}
 
 
 def test_every_study_has_its_results_or_waits_for_them() -> None:

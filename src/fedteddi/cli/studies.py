@@ -27,6 +27,8 @@ from fedteddi.cli.tables import print_table
 from fedteddi.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fedteddi.studies.page import Page
     from fedteddi.studies.study import StudyPlan
 
@@ -174,10 +176,20 @@ def _play(plan: "StudyPlan", folder: Path, given: dict[str, Any], **also: bool) 
 def _show(page: "Page") -> str:
     """Print the answer and the claims of a page, and what a reader must know; say how to see it all."""
     out.print(f"{page.answer}\n")
-    print_table(page.claims, keys=1)
+    for about, claims in _by_subject(page.claims).items():
+        if about:
+            out.print(f"\n{about}", style="bold")
+        print_table(claims, keys=1)
     if page.mark:
         out.print(f"{page.mark}. It is too short for a verdict.")
     if page.warning:
         say("warning", page.warning)
     out.print()
     return open_next(page.files[0], page.files)
+
+
+def _by_subject(claims: "pd.DataFrame") -> "dict[str, pd.DataFrame]":
+    """Part claims by the scheduler they are about, where there are several."""
+    if "about" not in claims:
+        return {"": claims}
+    return {str(about): part.drop(columns="about") for about, part in claims.groupby("about", sort=False)}

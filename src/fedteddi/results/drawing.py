@@ -182,7 +182,7 @@ def finished(
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        labels = [rule for rule in rules if rule in entries] or list(entries)
+        labels = [rule for rule in dict.fromkeys(rules) if rule in entries] or list(entries)
         # The longest name, its line and the space between columns; "power-of-choice" takes 1.7 inches.
         scale = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points() / 10
         inches = scale * max(1.7, 0.35 + 0.09 * max(map(len, labels)))

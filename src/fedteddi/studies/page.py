@@ -110,7 +110,7 @@ def write_page(
 
 def _claims_shown(claims: pd.DataFrame) -> pd.DataFrame:
     several = ["about"] if claims["about"].nunique() > 1 else []
-    return claims[[*several, "claim", "accuracy", "paper", "verdict"]]
+    return claims[[*several, "claim", "accuracy", "verdict"]]
 
 
 def rendered(template: str, view: dict[str, Any]) -> str:
