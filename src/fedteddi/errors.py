@@ -103,5 +103,7 @@ def _deed(error: BaseException) -> str:
 
 def fault_place(error: BaseException) -> str:
     """Return " (file, line n)" where an error was raised, for messages."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = list(traceback.extract_tb(error.__traceback__))
+    if isinstance(error, SystemExit):  # some libraries put a function of theirs in the place of sys.exit
+        frames = [frame for frame in frames if "site-packages" not in frame.filename] or frames
     return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

@@ -236,7 +236,7 @@ def read_named(given: str, what: str) -> tuple[str, dict[str, Any]]:
     pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
     if (
         found is None
-        or re.search(r"\[[^/\\]*$", found["name"])  # in a folder's name brackets are welcome
+        or "[" in re.split(r"[:/\\]", found["name"])[-1]  # in a file's name brackets are welcome
         or not all(k.isidentifier() and v for k, v in pairs)
     ):
         raise InputError(

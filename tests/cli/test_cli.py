@@ -513,7 +513,7 @@ def test_compare_sweeps_resumes_and_is_reported(cli: Cli, tiny: Path) -> None:
     again = cli("report", "swept", "--target", 0.3, "--out", "elsewhere")
     assert again.code == 0, again.err
     one = cli("report", "swept/radio.total_hz=7500,training.batch_size=4", "--out", "one")
-    assert "Frame 1: accuracy and cost" in one.out
+    assert "Frame 1: test accuracy in %" in one.out
     wrong = cli(*words, "--sweep", "radio.total_h=1,2", "--out", "no")
     assert (wrong.code, Path("no").exists()) == (2, False)
     assert "unknown key 'radio.total_h' (did you mean 'total_hz'?)" in wrong.err

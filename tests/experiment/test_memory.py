@@ -333,9 +333,9 @@ def test_simulate_and_compare_take_classes_instances_and_functions(tmp_path: Pat
     study = compare(
         settings, schedulers=[Oldest, nobody, AgeOfUpdate, "random"], seeds=[0], data=data, out=out
     )
-    assert [run.settings.name for run in study.runs] == ["Oldest", "nobody", "age-of-update", "random"]
+    assert [run.settings.name for run in study.runs] == ["oldest", "nobody", "age-of-update", "random"]
     alone = simulate(settings, scheduler=Oldest, data=data)
-    assert study.of("Oldest")[0].records == alone.records
+    assert study.of("oldest")[0].records == alone.records
     assert [r.clients for r in alone.records if r.round] == [[0], [1], [2], [3]]
     two = simulate(settings, scheduler=Oldest(count=2), data=data, out=tmp_path / "two")
     assert [r.clients for r in two.records if r.round] == [[0, 1], [2, 3], [4, 5], [0, 1]]
@@ -343,8 +343,8 @@ def test_simulate_and_compare_take_classes_instances_and_functions(tmp_path: Pat
     assert again.records == two.records
     both = compare(settings, schedulers=[Oldest(count=1), Oldest(count=2)], seeds=[0], data=data)
     assert {run.scheduler: run.records for run in both.runs} == {
-        "Oldest": alone.records,
-        "Oldest-count-2": two.records,
+        "oldest": alone.records,
+        "oldest-count-2": two.records,
     }
     first, second = Oldest(), Oldest()
     first.of_no_parameter, second.of_no_parameter = [1], [2]  # type: ignore[attr-defined]

@@ -266,7 +266,7 @@ def test_parts_of_a_session_without_files_run_in_lock_step_and_resume_in_another
     assert first["file"] == "False"
     assert first["whole"].endswith(" Net")
     assert first["finished"] == "False"
-    names = [f"({name!r}, True)" for name in ("Rule", "Rule-most-1", "random") for _ in (0, 1)]
+    names = [f"({name!r}, True)" for name in ("of-a-cell", "of-a-cell-most-1", "random") for _ in (0, 1)]
     assert first["compared"] == f"[{', '.join(names)}]"
     second = session(SESSION + RESUMED, tmp_path)
     assert second["resumed"] == first["whole"]

@@ -70,5 +70,5 @@ def test_the_command_tries_them(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def heard(run, record):\n    return run.step(record)\n")
     done: Outcome = cli("check", f"{tmp_path}/mine.py:heard", "--kind", "tracker")
     assert done.code == 0
-    assert done.out.splitlines()[-1].endswith(f"keeps all {len(LAWS)} invariants.")
+    assert done.out.splitlines()[-2].endswith(f"keeps all {len(LAWS)} invariants.")
     sys.modules.pop("mine", None)

@@ -235,7 +235,7 @@ def test_what_cannot_be_written_says_why(
         trained.export(tmp_path / "absent" / "model.pt")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(
-        InputError, match=r"writing \.onnx needs more packages .*: pip install 'fedteddi\[onnx\]'"
+        InputError, match=r"writing \.onnx needs onnxscript, .*: pip install 'fedteddi\[onnx\]'"
     ):
         trained.export(tmp_path / "model.onnx")
     assert list(tmp_path.glob("model*")) == []

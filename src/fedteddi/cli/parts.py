@@ -57,6 +57,7 @@ USED = {
     "replay": "fedteddi run --set scenario.replay={0}",
     "model": "fedteddi run --set training.model={0}",
     "dataset": "fedteddi run --set dataset={0}",
+    "tracker": "fedteddi run --track {0}",
     "experiment": "fedteddi run {0}, or fedteddi init my.toml --from {0}",
 }
 

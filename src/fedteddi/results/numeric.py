@@ -108,7 +108,9 @@ def numeric_table(
 def _levels(parts: Sequence[Study], frame: int | None, targets: Sequence[float]) -> Targets:
     """Return the targets, the same at all points of a sweep: without any, those that the best of them reaches."""
     each = [levels(part, part.chosen_frame(frame), targets) for part in parts]
-    return {kind: max((own[kind] for own in each), key=max) for kind in ACCURACIES}
+    return {
+        kind: max((own[kind] for own in each), key=lambda own: max(own, default=0.0)) for kind in ACCURACIES
+    }
 
 
 def _paired(

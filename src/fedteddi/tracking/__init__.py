@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from fedteddi.errors import InputError
+from fedteddi.given import PYTHON, label_of
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.registry import Kind, has_method, make, must, name_of, read_named
 from fedteddi.tracking.mlflow import MLflow
@@ -74,8 +75,14 @@ def named_trackers(track: str | Any | Iterable[str | Any]) -> dict[str, Tracker]
     several = isinstance(track, Iterable) and not isinstance(track, str) and not has_on_round(track)
     made: dict[str, Tracker] = {}
     for given in track if several else [track]:
-        name = given.strip() if isinstance(given, str) else name_of(given, TRACKERS)
+        name = given.strip() if isinstance(given, str) else _called(given)
         if name in made:
             raise InputError(f"two trackers are called {name}: keep one, or give them different names")
         made[name] = make_tracker(given)
     return made
+
+
+def _called(given: Any) -> str:
+    """Return how runs remember a Python object: not by what it holds, which may change from round to round."""
+    name = name_of(given, TRACKERS)
+    return f"{PYTHON}{label_of(given)}" if name.startswith(PYTHON) else name

@@ -37,7 +37,7 @@ class WandB:
             config=flattened(run.settings),
             id=run.kept,
             resume=None if run.kept is None else "allow",
-            mode=self.mode or None,
+            mode=self.mode or os.environ.get("WANDB_MODE") or None,  # W&B reads it once in a process
             dir=self.folder or None,
             reinit="create_new",
             settings=self._wandb.Settings(silent=True, login_timeout=LOGIN_S),
