@@ -49,7 +49,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.uploads is not None:
-            check_number("uploads", self.uploads, above=0, at_most=1e6, whole=self.uploads >= 1)
+            check_number("uploads", self.uploads, above=0, at_most=1e6)
+            if self.uploads > 1 and self.uploads != int(self.uploads):
+                raise InputError(f"uploads={self.uploads:g}: give a whole number, or a share below 1")
             if self.band_hz is not None:
                 raise InputError("uploads and band_hz: give one of them, how many may upload or the band")
         for name in ("deadline_s", "band_hz"):

@@ -25,7 +25,7 @@ GRADIENT_STD = 0.3 * BATCH_SIZE**0.5  # so that σ/√(|S|b) is the size term ν
 class Node:
     """A node, from round to round."""
 
-    client_id: int  # in schedulers' memory: 0, 1, … in the order of first reports
+    client_id: int  # in schedulers' memory: its partition-id where that is free
     told: Told | None = None
     told_round: int = 0
     num_samples: int = 1

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from flwr.app import Error, Message, RecordDict
 
@@ -57,6 +58,7 @@ class Rounds:
             raise InputError("two training messages for one node in a round: Scheduled wants one each")
         self.number += 1
         self._begin_frame()
+        self.__dict__.pop("_there", None)
         self._failures, self._errors, self._silent = {}, {}, set()
         report_s = self.options.report_s or timeout_s or LONGEST_S
         upload_s = self.options.upload_s or timeout_s or LONGEST_S
@@ -115,7 +117,7 @@ class Rounds:
                 if isinstance(reply, Exception):
                     raise BadAnswerError(f"its answer cannot be unpacked ({type(reply).__name__})")
                 if reply.has_error():
-                    self._fail(node, reply.error.reason.strip().splitlines()[-1:], reply)
+                    self._fail(node, (reply.error.reason or "").strip().splitlines()[-1:], reply)
                     continue
                 size += count_bytes(reply.content)
                 if (why := refused(reply.content)) is not None:
@@ -164,17 +166,30 @@ class Rounds:
     def _remember(self, node: int, told: Told) -> None:
         self.classes = max(self.classes, max(told.counts) + 1, self.options.num_classes or 1)
         if node not in self.nodes:
-            self.nodes[node] = Node(self._free_id())
+            self.nodes[node] = Node(self._free_id(told.partition))
         self.nodes[node].hear(told, self.number, self.options.weight_key)
 
-    def _free_id(self) -> int:
-        """Return the number of a node that has left, or a new one."""
-        taken = {node.client_id for node in self.nodes.values()}
-        if len(taken) >= self._state_for > 0:  # otherwise there is room, and nobody need be asked
-            there = self.post.nodes()
-            for gone in [node for node in self.nodes if node not in there][:1]:
-                return self.nodes.pop(gone).client_id
-        return next(number for number in range(len(taken) + 1) if number not in taken)
+    def _free_id(self, wanted: int | None) -> int:
+        """Return a number for a new node: its partition-id if that is free, or of one that has left, or the lowest."""
+        holders = {node.client_id: node_id for node_id, node in self.nodes.items()}
+        if wanted is not None and wanted < self._room and wanted not in holders:
+            return wanted
+        gone = [number for number in holders if holders[number] not in self._there]
+        if wanted in gone or (gone and len(holders) >= self._state_for > 0):
+            number = wanted if wanted in gone and wanted is not None else gone[0]
+            del self.nodes[holders[number]]
+            return number
+        return next(number for number in range(len(holders) + 1) if number not in holders)
+
+    @cached_property
+    def _there(self) -> set[int]:
+        """Who is connected; asked once a round, where a node is new."""
+        return self.post.nodes()
+
+    @property
+    def _room(self) -> int:
+        """How many clients there are, as far as is known: those who were not asked yet will be."""
+        return max(self._state_for, len(self._there))
 
     def _arrived(self, node: int, reply: Message, seconds: float) -> None:
         """Take an upload: the app's own answer, as its strategy expects it."""
@@ -226,8 +241,7 @@ class Rounds:
         if clients > self._state_for:
             if self._state is not None:
                 log.info("fedteddi: %d nodes by now; %s begins anew", clients, self.options.rule.name)
-            # Those who were not asked yet will be.
-            self._state_for = max(clients, len(self.post.nodes()))
+            self._state_for = max(clients, self._room)
             self._state = checked_first_state(self.options.rule, self._state_for)
 
     def _note(

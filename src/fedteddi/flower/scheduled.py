@@ -15,7 +15,7 @@ from fedteddi.flower.rounds import Rounds
 from fedteddi.flower.transport import Post
 from fedteddi.schedulers.registry import make_scheduler, named_rule
 
-OWN = ("strategy", "rounds", "_options")
+OWN = ("strategy", "rounds", "_options", "_last")
 
 
 class Scheduled(Strategy):
@@ -94,7 +94,8 @@ class Scheduled(Strategy):
         """Return a Grid that schedules, for an app with a loop of its own in place of `start`."""
         check_number("num_rounds", num_rounds, at_least=0, at_most=2**53, whole=True)
         self.rounds = []
-        return ScheduledGrid(grid, Rounds(self._options, Post(grid), max(1, num_rounds), self.rounds))
+        self._last = Rounds(self._options, Post(grid), max(1, num_rounds), self.rounds)
+        return ScheduledGrid(grid, self._last)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
