@@ -287,6 +287,18 @@ def test_rules_that_want_losses_or_update_norms_get_them() -> None:
     assert all("loss_key" in why for why in scheduled.rounds[0].failures.values())
 
 
+def test_nodes_may_rest_after_an_upload() -> None:
+    """Two of six upload in a round, and sit out two rounds: everyone is heard once in three rounds, and again."""
+    scheduled = Scheduled(FedAvg(), uploads=2, rest=2)
+    played(scheduled, MemoryNodes(make_app(HOLDS), 6), rounds=6)
+    for some in (scheduled.rounds[:3], scheduled.rounds[3:]):
+        assert sorted(node for one in some for node in one.uploaded) == [100, 101, 102, 103, 104, 105]
+    # With one node that rests, there would be nobody: it uploads all the same.
+    alone = Scheduled(FedAvg(min_train_nodes=1, min_available_nodes=1, min_evaluate_nodes=1), rest=5)
+    played(alone, MemoryNodes(make_app(HOLDS), 1), rounds=3)
+    assert [len(one.uploaded) for one in alone.rounds] == [1, 1, 1]
+
+
 def test_frames_make_changed_nodes_drift() -> None:
     """Client 2 holds class 3 from round 3 on: with frames of two rounds, pure-drift picks it in round 3."""
     holds = [list(held) for held in HOLDS]
@@ -369,6 +381,7 @@ def test_whom_the_strategy_samples_is_whom_the_scheduler_sees() -> None:
         ({"band_hz": 1e6}, "needs deadline_s"),
         ({"rate_bps": 1e6}, "without deadline_s"),
         ({"labels_every": 3}, "select_first"),
+        ({"rest": -1}, "rest=-1"),
         ({"frame_rounds": 0}, "frame_rounds=0"),
         ({"report_s": 0}, "report_s=0"),
     ],

@@ -18,6 +18,7 @@ def main(grid: Grid, context: Context) -> None:
         FedAvg(fraction_evaluate=float(config["fraction-evaluate"])),
         scheduler=str(config["scheduler"]),
         uploads=float(config["uploads"]),
+        rest=int(config["rest"]),
         select_first=bool(config["select-first"]),
     )
     strategy.start(

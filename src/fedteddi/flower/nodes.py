@@ -30,6 +30,7 @@ class Node:
     told_round: int = 0
     num_samples: int = 1
     times_scheduled: int = 0  # in this frame
+    uploaded_round: int = -(2**53)  # the last one
     earlier: Counter[int] | None = None  # its class counts in the frame before
     rate_bps: float | None = None
     rate_round: int = 0

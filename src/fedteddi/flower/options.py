@@ -30,6 +30,7 @@ class Options:
     rule: AnyScheduler
     budget: Budget
     select_first: bool
+    rest: int
     num_classes: int | None
     frame_rounds: int | None
     labels_every: int | None

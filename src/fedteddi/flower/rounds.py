@@ -4,9 +4,10 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 from flwr.app import Error, Message, RecordDict
 
 from fedteddi.errors import InputError
@@ -74,6 +75,7 @@ class Rounds:
         arrived, upload_bytes = self._ask(phase, chosen, upload_s, self._arrived)
         for node in arrived:
             self.nodes[node].times_scheduled += 1
+            self.nodes[node].uploaded_round = self.number
         self._note(reported, scheduled, tuple(arrived), report_bytes, upload_bytes)
         return [*arrived.values(), *self._errors.values()]
 
@@ -216,6 +218,7 @@ class Rounds:
         frame, number, length = self._place()
         links = [node.link(node_id, self.number) for node_id, node in zip(reported, own, strict=True)]
         limits = self.options.budget.limits(links, self.number, max(1.0, model_bits))
+        limits = replace(limits, needed_hz=np.where(self._resting(own), np.inf, limits.needed_hz))
         view = view_of(
             own,
             limits,
@@ -230,6 +233,11 @@ class Rounds:
         rng = keyed_rng(self.options.seed, "scheduler", frame=frame, round=number)
         chosen, self._state = checked_choice(self.options.rule, view, rng, self._state)
         return tuple(reported[index] for index in chosen.clients)
+
+    def _resting(self, nodes: Sequence[Node]) -> np.ndarray:
+        """Tell who sits out because it has uploaded lately, [N]; nobody, if that were everybody."""
+        rests = np.array([self.number - node.uploaded_round <= self.options.rest for node in nodes])
+        return rests & ~rests.all()
 
     def _place(self) -> tuple[int, int, int]:
         """Return the frame, the round in it, and how many rounds it has."""

@@ -37,6 +37,7 @@ class Scheduled(Strategy):
         band_hz: float | None = None,  # in place of uploads: as many as it carries before the deadline
         channel_gain: Of | None = None,  # (client, round) -> power gain; else the node's `channel-gain`
         rate_bps: float | Of | None = None,  # (client, round) -> bit/s; else measured from uploads
+        rest: int = 0,  # rounds that a node sits out after an upload
         select_first: bool = False,
         labels_every: int
         | None = None,  # with select_first: class counts are asked again after so many rounds
@@ -55,6 +56,7 @@ class Scheduled(Strategy):
         for name, value in limits.items():
             if value is not None:
                 check_number(name, value, at_least=1, at_most=100_000, whole=True)
+        check_number("rest", rest, at_least=0, at_most=100_000, whole=True)
         for name, seconds in (("report_s", report_s), ("upload_s", upload_s)):
             if seconds is not None:
                 check_number(name, seconds, above=0, at_most=1e9)
@@ -74,6 +76,7 @@ class Scheduled(Strategy):
                 rate_bps=rate_bps,
             ),
             select_first=select_first,
+            rest=rest,
             num_classes=num_classes,
             frame_rounds=frame_rounds,
             labels_every=labels_every,
