@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from fedteddi import InputError, RoundView, Schedule
 from fedteddi.flower import Scheduled, report_first
+from fedteddi.flower.labels import labels_of_batch
 from fedteddi.flower.mod import KEPT
 from fedteddi.flower.told import TOLD
 from memory_nodes import MemoryNodes, first_arrays, make_app, weights_of
@@ -241,6 +242,24 @@ def test_counting_without_training_draws_nothing() -> None:
     assert grid.asked("labels") == grid.asked("train") == [0]
     assert len(drawn) == 2
     assert torch.equal(*drawn)
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        ((torch.zeros(2, 3), torch.tensor([1, 2])), [1, 2]),
+        ((torch.zeros(2, 3), torch.tensor([1, 2]), torch.tensor([70, 71])), [1, 2]),  # and where they lie
+        ([torch.tensor([5, 6]), torch.tensor([1, 2])], [1, 2]),
+        ({"img": torch.zeros(2, 3), "label": torch.tensor([1, 2])}, [1, 2]),
+        ({"x": torch.zeros(2), "idx": torch.tensor([1, 2])}, None),
+        ((torch.zeros(2, 3), torch.tensor([0.5, 1.0])), None),  # no classes
+        ((torch.zeros(2, 3), torch.zeros(2, 4, dtype=torch.long)), None),  # not one each
+        (torch.tensor([1, 2]), None),
+    ],
+)
+def test_labels_are_found_in_the_usual_batches(batch: Any, expected: list[int] | None) -> None:
+    found = labels_of_batch(batch)
+    assert (None if found is None else found.tolist()) == expected
 
 
 def test_labels_may_come_from_a_function() -> None:

@@ -13,7 +13,7 @@ from fedteddi.errors import InputError
 # What a node's training data are labelled with: every label, or {class: samples}.
 LabelsOf = Callable[[Context], Any]
 NAMES = ("label", "labels", "target", "targets", "y", "fine_label", "character")  # in batches that are dicts
-LARGEST_CLASS = 100_000
+LARGEST_CLASS = 10_000
 NOT_SEEN = (
     "no labels were seen while it trained: its batches do not come from a torch DataLoader as (…, labels) or"
     " {'label': …}; name a function: mods=[partial(report_first, labels=my_labels)] (docs/flower.md)"
@@ -41,11 +41,11 @@ def counted(labels: Any) -> Counter[int]:
 
 
 def labels_of_batch(batch: Any) -> Any:
-    """Return the labels of a batch, [b]: under a usual name, or the last entry that is a row of whole numbers."""
+    """Return the labels of a batch, [b]: under a usual name, or the first row of whole numbers after the inputs."""
     if isinstance(batch, Mapping):
         found = [batch[name] for name in NAMES if name in batch]
     elif isinstance(batch, (list, tuple)):
-        found = list(reversed(batch))
+        found = list(batch[1:])
     else:
         found = []
     for one in found:

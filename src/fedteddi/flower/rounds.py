@@ -122,9 +122,7 @@ class Rounds:
                     self._fail(node, (reply.error.reason or "").strip().splitlines()[-1:], reply)
                     continue
                 size += count_bytes(reply.content)
-                if (why := refused(reply.content)) is not None:
-                    raise BadAnswerError(why)
-                take(node, reply, time.monotonic() - began)
+                _take(node, reply, time.monotonic() - began, take)
                 good[node] = reply
             except BadAnswerError as error:
                 reason = Error(APP_FAILED, f"fedteddi: {error}")
@@ -277,3 +275,15 @@ class Rounds:
         )
         for node, why in done.failures.items():
             log.info("\t> node %d failed: %s", node, why)
+
+
+def _take(node: int, reply: Message, seconds: float, take: Callable[[int, Message, float], None]) -> None:
+    """Take an answer, or raise `BadAnswerError`: whatever it holds, it costs nobody else anything."""
+    if (why := refused(reply.content)) is not None:
+        raise BadAnswerError(why)
+    try:
+        take(node, reply, seconds)
+    except (BadAnswerError, InputError):
+        raise
+    except Exception as error:
+        raise BadAnswerError(f"its answer cannot be read ({type(error).__name__})") from None
