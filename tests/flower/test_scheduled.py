@@ -291,6 +291,15 @@ def test_an_app_without_labels_or_without_the_mod_is_told_what_to_do() -> None:
         played(Scheduled(FedAvg()), MemoryNodes(make_app(HOLDS, mods=()), 3))
 
 
+def test_a_node_without_the_mod_is_left_out_of_the_others_round() -> None:
+    plain = RecordDict({"metrics": MetricRecord({"num-examples": 9}), "arrays": first_arrays()})
+    grid = MemoryNodes(make_app(HOLDS), 6, lambda node, _: plain if node == 103 else None)
+    scheduled = Scheduled(FedAvg(fraction_evaluate=0.0), uploads=6)
+    played(scheduled, grid)
+    assert "no report_first" in scheduled.rounds[0].failures[103]
+    assert len(scheduled.rounds[0].uploaded) == 5
+
+
 def test_rules_that_want_losses_or_update_norms_get_them() -> None:
     """Node n's loss is n, and its update (n + 1)·√3: both rules want the highest."""
     for rule in ("best-norm", "power-of-choice"):
@@ -337,7 +346,6 @@ def test_frames_make_changed_nodes_drift() -> None:
 def test_rules_with_memory_follow_nodes_that_come_and_go() -> None:
     """round-robin has everyone once in three rounds of two; then node 105 leaves and another takes its number."""
     grid = MemoryNodes(make_app([*HOLDS, [0]]), 6)
-    scheduled = Scheduled(FedAvg(), "round-robin", uploads=2)
 
     class Moving(FedAvg):
         def configure_train(self, server_round: int, *args: Any) -> Iterable[Message]:
