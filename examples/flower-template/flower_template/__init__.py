@@ -1,0 +1,1 @@
+"""A Flower app in which a scheduler of fedteddi decides who uploads."""
