@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from fedteddi.errors import InputError
-from fedteddi.results.drawing import finished, line, panels
+from fedteddi.results.drawing import colours_of, finished, line, panels
 from fedteddi.results.measures import measure
 from fedteddi.results.points import Point, are_numbers, in_words, ordered, written
 from fedteddi.results.runs import RunRecord, Study
@@ -31,17 +31,18 @@ def over_key(study: Study, metrics: Sequence[str], frame: int | None) -> Figure:
     places = ordered({k: run.point[k] for k in others} for run in study.runs)
     columns = [(place, deadline_s) for place in places for deadline_s in _deadlines(study)]
     figure, axes = panels(len(metrics), len(columns))
+    colours = colours_of(study.schedulers)
     for row, name in zip(axes, metrics, strict=True):
         for ax, (place, deadline_s) in zip(row, columns, strict=True):
             for scheduler, at in _lines(study, key, place, deadline_s).items():
                 x, y = _numbers(name, at, values, frame)
                 if np.isfinite(y).any():
-                    line(ax, scheduler, x, y)
+                    line(ax, scheduler, x, y, colours[scheduler])
             _label(ax, key, values)
             ax.set_ylabel(measure(name).title + (" accuracy" if name.startswith(("final", "mean")) else ""))
             ax.set_title(_title(study, place, deadline_s))
         _alike(row)
-    return finished(figure, axes, study.schedulers, _note(study, frame))
+    return finished(figure, axes, study.schedulers, [_note(study, frame)])
 
 
 Line = dict[Any, list[RunRecord]]  # the finished runs of a rule, by the key's value
