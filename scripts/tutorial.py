@@ -4,7 +4,7 @@
 
 A `console` block holds commands (after `$ `) with their output. A `python` block that begins with `# name.py` is that
 file; any other one is run, and its `# →` lines are what it printed. Pictures are copied from the folder they ran in;
-NAME.png without such a file is NAME.html as Chromium shows it, and stays as it is where there is no Chromium.
+NAME-ID.png without such a file is that element of NAME.html in Chromium, and stays as it is where there is no Chromium.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from PIL import Image
 BLOCK = re.compile(r"```(console|python)\n(.*?)```|!\[[^\]]*\]\((tutorial/[^)]+)\)", re.DOTALL)
 COLUMNS = "100"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-SCREEN = {"width": 1000, "height": 760}
+SCREEN = {"width": 1000, "height": 6000}  # so high that nothing sticks to its edge
 # What a library prints to find its own faults, whatever it is asked (HiGHS in SciPy 1.17).
 NOISE = "HighsMipSolverData::"
 
@@ -47,7 +47,8 @@ def _picture(folder: Path, target: Path) -> None:
     if made := list(folder.rglob(target.name)):
         shutil.copy(made[0], target)
         return
-    (page,) = folder.rglob(f"{target.stem}.html")
+    name, _, element = target.stem.partition("-")
+    (page,) = folder.rglob(f"{name}.html")
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         print(f"{target} is left as it is: there is no Chromium", file=sys.stderr)
@@ -58,10 +59,10 @@ def _picture(folder: Path, target: Path) -> None:
         window = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         tab = window.new_page(viewport=SCREEN, color_scheme="light")
         tab.goto(page.as_uri())
-        tab.wait_for_timeout(2000)  # until the curves are drawn
-        tab.screenshot(path=target)
+        tab.wait_for_timeout(3000)  # until all figures are drawn
+        tab.locator(f"#{element}").screenshot(path=target)
         window.close()
-    Image.open(target).convert("RGB").quantize(64).save(target, optimize=True)
+    Image.open(target).convert("RGB").quantize(256).save(target, optimize=True)
 
 
 def _commands(text: str, folder: Path) -> list[str]:
