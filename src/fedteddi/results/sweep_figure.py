@@ -42,7 +42,8 @@ def over_key(study: Study, metrics: Sequence[str], frame: int | None) -> Figure:
             ax.set_ylabel(measure(name).title + (" accuracy" if name.startswith(("final", "mean")) else ""))
             ax.set_title(_title(study, place, deadline_s))
         _alike(row)
-    return finished(figure, axes, study.schedulers, [_note(study, frame)])
+    title = f"Sweep of {' and '.join(study.swept)}: {study.runs[0].settings.dataset}"
+    return finished(figure, axes, study.schedulers, [_note(study, frame)], title)
 
 
 Line = dict[Any, list[RunRecord]]  # the finished runs of a rule, by the key's value
