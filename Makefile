@@ -46,8 +46,9 @@ benchmark: $(READY)  ## regenerate docs/scale.md: growth with clients, classes a
 reference: $(READY)  ## regenerate what docs/ takes from the code: parts, commands, settings
 	$(BIN)/python scripts/reference.py --write docs
 
-tutorial: $(READY)  ## play docs/tutorial.md, and write what its commands print into it (about 2 minutes)
+tutorial: $(READY)  ## play docs/tutorial.md and the notebooks, and write what they show into them (about 3 minutes)
 	$(BIN)/python scripts/tutorial.py --write docs/tutorial.md
+	$(BIN)/python scripts/notebooks.py examples/notebooks/*.ipynb
 
 docs: $(READY)  ## build the documentation's site into build/site; broken links and anchors are errors
 	$(BIN)/python scripts/docs_site/build.py

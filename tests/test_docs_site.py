@@ -103,15 +103,20 @@ def test_links_out_of_docs_lead_to_pages_of_the_site(scripts: dict[str, ModuleTy
     for name in scripts["stage"].ROOT_PAGES:
         (tmp_path / name).write_text("[deep](docs/deep/a.md#b) [a.md](docs/deep/a.md)")
     links = "[1](../../CHANGELOG.md) [2](../../src/rule.py) [3](../../src) [4](../../gone.py)"
-    links += " [5](https://x.org) [6](#b)"
+    links += " [5](https://x.org) [6](#b) [7](../../examples/notebooks/b.ipynb)"
     (tmp_path / "docs" / "deep" / "a.md").write_text(f"# Depth\n{links}")
     (tmp_path / "docs" / "runs.jsonl.gz").write_bytes(b"")
+    (tmp_path / "a.py").write_text("y = 2\n")
+    (tmp_path / "examples" / "notebooks").mkdir(parents=True)
+    cells = [{"cell_type": "markdown", "source": ["[a.md](../../a.py) [up](../../docs/deep/a.md#b)"]}]
+    (tmp_path / "examples" / "notebooks" / "b.ipynb").write_text(json.dumps({"cells": cells}))
     pages = tmp_path / "build"
     scripts["stage"].stage(pages, tmp_path)
     assert (pages / "deep" / "a.md").read_text() == (
         "# Depth\n[1](../changes.md) [2](../source/src/rule.py.md) [3](../source/src/index.md) [4](../../gone.py)"
-        " [5](https://x.org) [6](#b)\n"
+        " [5](https://x.org) [6](#b) [7](../notebooks/b.md)\n"
     )
+    assert (pages / "notebooks" / "b.md").read_text() == "[a.md](../source/a.py.md) [up](../deep/a.md#b)\n"
     assert (pages / "changes.md").read_text() == "[deep](deep/a.md#b) [Depth](deep/a.md)\n"
     assert "````python\nx = 1\n````" in (pages / "source" / "src" / "rule.py.md").read_text()
     assert "- [rule.py](rule.py.md)" in (pages / "source" / "src" / "index.md").read_text()

@@ -31,17 +31,26 @@ def stage(pages: Path = PAGES, root: Path = ROOT) -> None:
     for name, page in ROOT_PAGES.items():
         _place(root / name, pages / page, pages, root, sources)
     for notebook in sorted((root / "examples" / "notebooks").glob("*.ipynb")):
-        notebook_page(notebook, pages / "notebooks" / f"{notebook.stem}.md")
+        _place(notebook, pages / _page_of(notebook, root), pages, root, sources)
     for source in sorted(_with_contents(sources)):
         _show(source, pages / _page_of(source, root), root)
 
 
 def _place(file: Path, target: Path, pages: Path, root: Path, sources: set[Path]) -> None:
-    """Copy a file; a page with its links out of docs/ led to where their targets are on the site."""
+    """Copy a file; of a page or notebook, make the page of the site."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if file.suffix != ".md":
+    if file.suffix == ".ipynb":
+        notebook_page(file, target)
+    elif file.suffix != ".md":
         shutil.copy(file, target)
         return
+    text = (target if file.suffix == ".ipynb" else file).read_text(encoding="utf-8")
+    lines = _led(text, file, target, pages, root, sources).splitlines()
+    target.write_text("\n".join(map(_row, lines)) + "\n", encoding="utf-8")
+
+
+def _led(text: str, file: Path, target: Path, pages: Path, root: Path, sources: set[Path]) -> str:
+    """Return a page's text with its links out of docs/ led to where their targets are on the site."""
 
     def led(link: re.Match[str]) -> str:
         aim = (file.parent / link["to"]).resolve()
@@ -57,8 +66,7 @@ def _place(file: Path, target: Path, pages: Path, root: Path, sources: set[Path]
             text = aim.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         return f"[{text}]({os.path.relpath(pages / page, target.parent)}{link['anchor']})"
 
-    lines = LINK.sub(led, file.read_text(encoding="utf-8")).splitlines()
-    target.write_text("\n".join(map(_row, lines)) + "\n", encoding="utf-8")
+    return LINK.sub(led, text)
 
 
 def _row(line: str) -> str:
@@ -73,6 +81,8 @@ def _page_of(file: Path, root: Path) -> Path:
     inside = file.relative_to(root)
     if str(inside) in ROOT_PAGES:
         return Path(ROOT_PAGES[str(inside)])
+    if inside.suffix == ".ipynb":
+        return Path("notebooks", f"{inside.stem}.md")
     if inside.parts[0] == "docs" and file.suffix in SHOWN:
         return Path(*inside.parts[1:])
     return Path(SOURCE, inside / "index.md" if file.is_dir() else f"{inside}.md")

@@ -206,6 +206,9 @@ def test_the_figure_has_a_line_for_each_rule_over_the_first_key(played: Path) ->
         np.testing.assert_allclose(drawn["random"].get_xdata(), BANDS)
         assert [tick.get_text() for tick in ax.get_xticklabels()] == ["7500", "15000"]
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["random", "everyone"]
+    assert legend.get_title().get_text() == "of frame 1; shaded: deviation over the seeds"
 
 
 def test_wide_numbers_have_a_logarithmic_axis_and_words_have_places() -> None:

@@ -133,3 +133,11 @@ def test_showing_changes_nothing(frames: int) -> None:
     for _ in range(frames):
         STUDY._repr_html_()
     assert STUDY.table().equals(before)
+
+
+def test_a_figure_is_a_picture_in_a_notebook_by_itself() -> None:
+    """IPython asks an object for `_repr_png_`; without it, figures made without pyplot are a line of text."""
+    for figure in (STUDY.accuracy_figure(), STUDY.runs[0].figure()):
+        shown = Image.open(BytesIO(figure._repr_png_()))  # type: ignore[attr-defined]
+        assert shown.format == "PNG"
+        assert shown.size[0] / shown.size[1] == pytest.approx(np.divide(*figure.get_size_inches()), rel=0.01)

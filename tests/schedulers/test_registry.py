@@ -7,12 +7,42 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedteddi import InputError, check_scheduler, example_round, make_scheduler, scheduler_names
+from fedteddi import (
+    InputError,
+    RoundView,
+    Schedule,
+    check_scheduler,
+    example_round,
+    fill_band,
+    make_scheduler,
+    scheduler_names,
+)
 from fedteddi.schedulers import registry
 from fedteddi.schedulers.registry import named_rule
 from fedteddi.schedulers.schedule import choice_of, first_state
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_rule.py"
+
+
+def shortest(view: RoundView, rng: np.random.Generator) -> Schedule:
+    return fill_band(view, np.lexsort((rng.random(view.num_clients), view.needed_hz)))
+
+
+def everyone_with_all(view: RoundView, rng: np.random.Generator) -> Schedule:  # noqa: ARG001
+    return Schedule(clients=tuple(range(view.num_clients)), bandwidth_hz=(view.total_hz,) * view.num_clients)
+
+
+def test_a_function_a_class_and_a_name_are_checked_like_a_rule() -> None:
+    """What `simulate` takes, `check_scheduler` takes; what is broken is told without the whole round."""
+    rule = make_scheduler(f"{EXAMPLE}:ShortestUploads")
+    for given in (shortest, type(rule), "random"):
+        assert check_scheduler(given, rounds=15) == []
+    broken = check_scheduler(everyone_with_all, rounds=15)
+    assert broken[0].law == "keeps within the limits"
+    assert repr(broken[0]).startswith("Broken(law='keeps within the limits', fault=")
+    assert "RoundView" not in repr(broken[0])
+    with pytest.raises(InputError, match="is not a scheduler"):
+        check_scheduler(3, rounds=1)
 
 
 def test_every_built_in_rule_can_be_made_and_used() -> None:

@@ -1,5 +1,6 @@
 """What all figures share: a colour and a mark for each rule, panels, lines with their spread, a legend, files."""
 
+import io
 import re
 import textwrap
 from collections.abc import Sequence
@@ -52,10 +53,19 @@ DATELESS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creatio
 BOLD_EM, SMALL_EM = 0.66, 0.46  # a letter's width in titles and notes, in font sizes
 
 
+class Picture(Figure):
+    """A figure that a notebook shows without `%matplotlib inline`, which figures of pyplot ask for."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png")
+        return file.getvalue()
+
+
 def panels(rows: int, columns: int, style: Style = SCREEN) -> tuple[Figure, list[list[Axes]]]:
     """Return axes by row and column; a single column is laid out as a row, or in print as a column of the page."""
     across, down = (columns, rows) if columns > 1 else (rows, 1) if style.one_row else (1, rows)
-    figure = Figure(figsize=style.size_in(across, down), layout="constrained")
+    figure = Picture(figsize=style.size_in(across, down), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False)
     FigureCanvasAgg(figure)
     flat = [ax for line in grid for ax in line]

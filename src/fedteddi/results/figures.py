@@ -14,6 +14,7 @@ from fedteddi.results.drawing import (
     NAMELESS,
     PALE,
     WINDOW,
+    Picture,
     finished,
     has_lines,
     line,
@@ -177,7 +178,7 @@ def run_curve(run: RunRecord) -> Figure:
 def scenario_heat_map(counts: np.ndarray, title: str) -> Figure:
     """Draw who holds how much of what: clients × classes, a panel per frame, from counts [L, N, C]."""
     frames, clients, classes = counts.shape
-    figure = Figure(
+    figure = Picture(
         figsize=(1.2 + min(6.0, 1.5 + 0.28 * classes) * frames, 1.4 + 0.14 * clients), layout="constrained"
     )
     axes = figure.subplots(1, frames, squeeze=False, sharey=True)[0]

@@ -1,12 +1,15 @@
 """The laws every rule must keep, as functions: `fedteddi check` and our tests ask the same questions."""
 
+import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from fedteddi.laws import Law, first_faults
 from fedteddi.schedulers.made_rounds import following, hopeless, law_rounds, per_client, permuted
+from fedteddi.schedulers.registry import make_scheduler
 from fedteddi.schedulers.schedule import (
     AnyScheduler,
     Schedule,
@@ -30,7 +33,7 @@ class Broken:
 
     law: str
     fault: str
-    view: RoundView
+    view: RoundView = field(repr=False)  # too much to be shown
 
 
 def answers(rule: AnyScheduler, view: RoundView) -> list[str]:
@@ -140,8 +143,13 @@ LAWS: dict[str, Law[RoundView]] = {
 }
 
 
-def check_scheduler(rule: AnyScheduler, rounds: int = 40) -> list[Broken]:
-    """Try every invariant on random rounds; return the first fault, or "not tried", of each not kept."""
+def check_scheduler(rule: AnyScheduler | Any, rounds: int = 40) -> list[Broken]:
+    """Try every invariant on random rounds; return the first fault, or "not tried", of each not kept.
+
+    `rule` may also be a scheduler's name, class or function.
+    """
+    if inspect.isclass(rule) or not callable(getattr(rule, "select", None)):
+        rule = make_scheduler(rule)
     faults = first_faults(
         LAWS,
         law_rounds(rounds),
