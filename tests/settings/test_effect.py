@@ -55,6 +55,9 @@ UNUSED: dict[str, tuple[dict[str, Any], Any]] = {
     "fleet.upload_s": ({}, 3.0),
     "fleet.class_gradients_s": ({}, 3.0),
     "fleet.compute_s": ({}, "modelled"),
+    "fleet.class_gradients": ({}, "full"),
+    "fleet.uplink": ({}, "measured"),
+    "fleet.pace": ({}, True),
 }
 
 

@@ -7,6 +7,7 @@ round, and, with privacy on, each frame's noisy release.
 
 import json
 import os
+import time
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -96,6 +97,7 @@ def _upload(message: Message, context: Context) -> Message:
         return _reply(message, refusal("it holds no trained model: it was restarted, or has sent it"))
     if kept["tag"] != _asked(message)["tag"]:
         return _reply(message, refusal("it holds the model of another round"))
+    time.sleep(float(_asked(message).get("hold_s", 0.0)))  # type: ignore[arg-type]  # fleet.pace
     sent = RecordDict({"upload": context.state[PARKED]})
     _forget(context)
     return _reply(message, sent)

@@ -8,6 +8,7 @@ clients that time out are dropped from the round; the record says why.
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from flwr.serverapp import Grid
 
 from fedteddi.aggregation import Vector
 from fedteddi.errors import InputError
+from fedteddi.flower.links import Links
 from fedteddi.flower.records import (
     FORGET,
     HELLO,
@@ -24,6 +26,7 @@ from fedteddi.flower.records import (
     MIX,
     REPORT,
     BadAnswerError,
+    content_bytes,
     read_gradients,
     read_report,
     read_vector,
@@ -71,6 +74,8 @@ class FlowerFleet:
         self._missing_mixes: dict[int, str] = {}
         # Who trained in this round and must be told when it is over.
         self._reported: tuple[int, ...] = ()
+        self.links = Links(settings.radio)
+        self._received_bytes: dict[int, int] = {}  # of the last step's answers, by client
 
     def wait_for_clients(self) -> None:
         """Wait until all clients are there, or for as long as the settings allow; nobody at all is an error."""
@@ -103,6 +108,8 @@ class FlowerFleet:
 
     def _exchange(self, request: Request) -> Answers:
         tag = f"{self.session}/{request.frame}/{request.round}"
+        if not self.settings.fleet.pace:
+            request = replace(request, upload_s=())
         contents = {client: request_records(request, client, tag) for client in request.clients}
         read, fleet = READERS[request.kind], self.settings.fleet
         limit_s = getattr(fleet, f"{request.kind}_s")
@@ -117,7 +124,20 @@ class FlowerFleet:
             # Where no class gradients are asked for at the round's end, those not scheduled are told that it is over.
             others = [client for client in self._reported if client not in contents]
             self._tell(FORGET, dict.fromkeys(others, RecordDict()))
-        return Answers(given, failed)
+        sent, measured = sum(self._received_bytes.values()), None
+        if request.kind == "report" and self.settings.fleet.uplink == "measured":
+            given = {client: self.links.completed(client, report) for client, report in given.items()}
+        if request.kind == "upload":
+            measured = self._measured(request, given)
+        return Answers(given, failed, sent, measured)
+
+    def _measured(self, request: Request, given: dict[int, Any]) -> dict[int, float]:
+        """Time the uploads that arrived; return every sender's rate, smoothed."""
+        held_s = dict(zip(request.clients, request.upload_s, strict=False))
+        for client in given:
+            seconds = self.post.took_s[client] - held_s.get(client, 0.0)
+            self.links.note(client, self._received_bytes[client], seconds)
+        return {client: self.links.bps(client) for client in given}
 
     def _ask(
         self, kind: str, contents: dict[int, RecordDict], read: Callable[[RecordDict], Any], limit_s: float
@@ -136,6 +156,7 @@ class FlowerFleet:
         waiting, lost = self._tell(kind, contents, limit_s)
         failed |= lost
         given: dict[int, Any] = {}
+        self._received_bytes = {}
         for client, reply in self.post.answers(waiting, until):
             try:
                 given[client] = self._read(client, reply, read)
@@ -171,6 +192,7 @@ class FlowerFleet:
             if code == NODE_GONE:
                 self.nodes.pop(client, None)
             raise BadAnswerError(f"{why}: {reason[-1][:200]}" if code == APP_RAISED and reason else why)
+        self._received_bytes[client] = content_bytes(reply.content)
         why_not = refused(reply.content)
         if why_not is not None:
             raise BadAnswerError(f"it refused: {why_not}")

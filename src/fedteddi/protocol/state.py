@@ -1,5 +1,6 @@
 """What the server carries from round to round, what it asks with it, and what a round came to."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +60,8 @@ class RoundFacts:
     round_s: float
     reports: Cost  # of all that were received
     class_gradients: Cost  # sent for L̂
+    message_bytes: Mapping[str, int] | None = None  # by kind, as sent; None: nobody counted
+    uplink_bps: Mapping[int, float] | None = None  # measured, of those whose uploads arrived
     epsilon_spent: float | None  # of each client at most, up to this frame; None: nothing is hidden
 
 

@@ -21,7 +21,16 @@ class Player:
 Used = Callable[[Player], bool]
 PRETRAINING = ("data", "learning_rate", "momentum", "weight_decay", "batch_size")
 CLASS_NORM = ("class_norm", "class_norm_every", "class_gradient_samples", "class_norm_layers")
-FLEET = ("wait_s", "report_s", "upload_s", "class_gradients_s", "compute_s")
+FLEET = (
+    "wait_s",
+    "report_s",
+    "upload_s",
+    "class_gradients_s",
+    "compute_s",
+    "class_gradients",
+    "uplink",
+    "pace",
+)
 
 
 def _something_arrives(player: Player) -> bool:

@@ -38,7 +38,7 @@ class PrivacySettings(Section):
 
 
 class FleetSettings(Section):
-    """How long a real fleet may take, by the clock on the wall (docs/deploy.md); radio.deadline_s is modelled."""
+    """How long a real fleet may take, by the clock on the wall, and what is measured on it (docs/deploy.md)."""
 
     wait_s: Positive = key(
         60.0, "How long the server waits for all clients before the first round.", unit="s"
@@ -51,4 +51,17 @@ class FleetSettings(Section):
     compute_s: Literal["measured", "modelled"] = key(
         "measured",
         "Which computation times t_cp count: those that devices measure, or the model's of [radio].",
+    )
+    class_gradients: Literal["sketch", "full"] = key(
+        "sketch",
+        "What devices send for L^(c), random projections of class gradients or whole ones, where"
+        " estimates.class_gradients is left at full.",
+    )
+    uplink: Literal["modelled", "measured"] = key(
+        "modelled",
+        "What B* follows from where a device states no channel gain: the channel of [radio], or the rate of its own"
+        " uploads, once there was one.",
+    )
+    pace: bool = key(
+        False, "Whether a device holds its upload back for as long as its share of the band would take."
     )
