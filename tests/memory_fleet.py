@@ -74,6 +74,7 @@ def head_settings(**changes: Any) -> Settings:
         "estimates__class_norm_layers": "head",
         "fleet__compute_s": "modelled",
         "fleet__class_gradients": "full",
+        "fleet__data": "scenario",
         "evaluation__every": 1,
     }
     waits = {f"fleet__{name}": 0.3 for name in ("report_s", "upload_s", "class_gradients_s", "wait_s")}

@@ -3,7 +3,7 @@
 import pytest
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedteddi.flower import client, server, transport
+from fedteddi.flower import client, frames, server, transport
 from memory_fleet import Clock
 
 
@@ -19,6 +19,6 @@ def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Put a clock that stands still in place of the fleet's."""
     found = Clock()
-    for module in (transport, server, client):
+    for module in (transport, server, client, frames):
         monkeypatch.setattr(module, "time", found)
     return found

@@ -16,6 +16,7 @@ with explained("fedteddi.flower"):
     from flwr.serverapp import Grid, ServerApp
 
 from fedteddi.flower.client import client_app
+from fedteddi.flower.frames import check_frames
 from fedteddi.flower.records import fleet_settings, settings_of
 from fedteddi.settings import Settings
 
@@ -64,6 +65,7 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
             "training.head='expanding' needs to know which classes all clients hold, which a fleet does not tell:"
             " use 'all'"
         )
+    check_frames(settings)
     fleet = FlowerFleet(grid, settings, settings.scenario.clients, say)
     estimates, fleet_s = settings.estimates, settings.fleet
     if estimates.class_gradients == "full" and estimates.class_norm_layers == "all":

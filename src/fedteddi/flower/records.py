@@ -29,8 +29,8 @@ def fleet_settings(settings: Settings) -> Settings:
 
 def content_bytes(content: RecordDict) -> int:
     """Return the bytes of a message's arrays and numbers as they are sent; Flower's envelope is not counted."""
-    records = [*content.array_records.values(), *content.metric_records.values()]
-    return sum(record.count_bytes() for record in records)
+    arrays, numbers = content.array_records.values(), content.metric_records.values()
+    return sum(part.count_bytes() for part in arrays) + sum(part.count_bytes() for part in numbers)
 
 
 class BadAnswerError(Exception):
@@ -67,8 +67,10 @@ def read_vector(content: RecordDict, name: str) -> np.ndarray:
         raise BadAnswerError(f"its {name} cannot be read ({type(error).__name__})") from None
 
 
-def request_records(request: Request, client: int, tag: str) -> RecordDict:
-    """Pack what one client must know of a request."""
+def request_records(
+    request: Request, client: int, tag: str, scale: Mapping[str, Any] | None = None
+) -> RecordDict:
+    """Pack what one client must know of a request; `scale`: what the model takes, and how images are scaled."""
     asked: dict[str, Any] = {
         "tag": tag,
         "frame": request.frame,
@@ -84,6 +86,8 @@ def request_records(request: Request, client: int, tag: str) -> RecordDict:
         asked["hold_s"] = max(0.0, float(request.upload_s[request.clients.index(client)]))
     content = RecordDict({"asked": ConfigRecord(asked)})
     if request.kind != "upload":  # who uploads has the model already
+        if scale is not None:
+            content["scale"] = ConfigRecord(dict(scale))
         content["model"] = vector_record(request.weights.cpu().numpy())
     return content
 

@@ -97,7 +97,7 @@ class RoundRecord(Evaluated):
             class_gradient_bits=facts.class_gradients.bits,
             class_gradient_j=facts.class_gradients.joules,
             message_bytes=facts.message_bytes,
-            uplink_bps=facts.uplink_bps and {str(n): rate for n, rate in facts.uplink_bps.items()},
+            uplink_bps={str(n): rate for n, rate in (facts.uplink_bps or {}).items()} or None,
             gradient_std=facts.gradient_std,
             class_norm=None if facts.class_norm is None else list(facts.class_norm),
             objective=None if facts.terms is None else _objective(facts.terms),

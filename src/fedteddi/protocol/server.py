@@ -128,7 +128,7 @@ class _Round:
             # Re-estimate L̂^(c) at w_k.
             if arrived and self.state.round % self.settings.estimates.class_norm_every == 0:
                 yield from self._estimate_class_norm(received, arrived)
-        self.state.current_mix |= picked.data_mix
+            self.state.hear(received.clients, received.data_mix, received.num_samples)
         self.state.rounds_done += 1
         return self._facts(picked)
 

@@ -30,6 +30,8 @@ FLEET = (
     "class_gradients",
     "uplink",
     "pace",
+    "data",
+    "frames",
 )
 
 
@@ -101,6 +103,16 @@ USED_ONLY: tuple[tuple[tuple[str, ...], str, Used], ...] = (
         ("evaluation.loss_samples",),
         "with more than one frame, or evaluation.loss_in_last_frame",
         _loss_is_measured,
+    ),
+    (
+        ("fleet.frame_s",),
+        "on a fleet with fleet.frames = clock",
+        lambda player: player.on_fleet and player.settings.fleet.frames == "clock",
+    ),
+    (
+        ("fleet.changed_clients", "fleet.changed_mix"),
+        "on a fleet with fleet.frames = detected",
+        lambda player: player.on_fleet and player.settings.fleet.frames == "detected",
     ),
     (tuple(f"fleet.{part}" for part in FLEET), "on a fleet (docs/deploy.md)", lambda player: player.on_fleet),
 )

@@ -65,3 +65,20 @@ class FleetSettings(Section):
     pace: bool = key(
         False, "Whether a device holds its upload back for as long as its share of the band would take."
     )
+    data: Literal["reported", "scenario"] = key(
+        "reported",
+        "What the server takes the clients' data to be where it evaluates models: what they report, or the scenario"
+        " of these settings, as in a simulation.",
+    )
+    frames: Literal["scheduled", "clock", "detected"] = key(
+        "scheduled",
+        "When a frame begins: after the rounds of the one before; or earlier, after `frame_s`, or when enough"
+        " clients report a changed class mix.",
+    )
+    frame_s: Positive = key(3600.0, "How long a frame lasts at most.", unit="s")
+    changed_clients: Annotated[float, Field(gt=0, le=1)] = key(
+        0.25, "The share of the clients whose class mix must have changed for a frame to begin."
+    )
+    changed_mix: Annotated[float, Field(gt=0, le=2)] = key(
+        0.1, "How far a mix must have moved since the frame began to count as changed: Σ_c |p^(c) − p'^(c)|."
+    )
