@@ -17,6 +17,7 @@ from fedteddi.flower.device import Holding, live_holding
 from fedteddi.flower.frames import FrameEnds, changed_share
 from fedteddi.learning.datasets.dataset import Dataset
 from fedteddi.protocol.state import ServerState
+from fedteddi.results.reading import read_run
 from fedteddi.settings import FleetSettings
 from fedteddi.simulation import known
 from memory_fleet import Clock, MemoryGrid, patient
@@ -154,7 +155,11 @@ def test_frames_begin_on_a_clock(tmp_path: Path, clock: Clock) -> None:
         clock.now += 10.0
 
     settings = living(rounds=[9, 9, 4], scenario__arrivals=[], fleet__frames="clock", fleet__frame_s=25.0)
-    record = played(Living(settings, tmp_path, lambda *_: [12, 12, 0, 0, 0]), settings, say=say)
+    grid = Living(settings, tmp_path, lambda *_: [12, 12, 0, 0, 0])
+    record = played(grid, settings, say=say, out=tmp_path / "run")
+    kept = read_run(tmp_path / "run")
+    assert kept.finished
+    assert kept.settings.rounds == record.settings.rounds == [3, 3, 4]  # what tables count by
     lengths = [sum(one.frame == frame and one.round > 0 for one in record.records) for frame in range(3)]
     assert lengths == [3, 3, 4]
 

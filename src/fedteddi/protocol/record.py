@@ -123,6 +123,21 @@ class RoundRecord(Evaluated):
         return value is not None if key in WHERE_KNOWN else key in ("frame", "round") or self.round > 0
 
 
+def are_all(records: Sequence[RoundRecord], rounds: Sequence[int]) -> bool:
+    """Tell whether the last of these records is a run's last; `rounds` are the most that each frame has.
+
+    A fleet's frames may have fewer (`fleet.frames`), but for the last one.
+    """
+    return bool(records) and (records[-1].frame, records[-1].round) == (len(rounds) - 1, rounds[-1])
+
+
+def rounds_played(records: Sequence[RoundRecord], rounds: Sequence[int]) -> list[int]:
+    """Return how many rounds each frame had: `rounds`, but for frames that ended early and those still to come."""
+    last = {record.frame: record.round for record in records}
+    ended = max(last, default=0)
+    return [last[frame] if frame < ended and frame in last else most for frame, most in enumerate(rounds)]
+
+
 ALWAYS = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")  # in a line, but for round 0
 # The attribute of every key of a line.
 ATTRIBUTE = {part.name.rstrip("_"): part.name for part in fields(RoundRecord)}
