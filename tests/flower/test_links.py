@@ -189,6 +189,16 @@ def test_a_stated_gain_comes_first() -> None:
     assert links.completed(1, Report()).channel_gain is None
 
 
+def test_an_old_rate_is_forgotten() -> None:
+    """Else a device that is too slow to be scheduled would never be measured again: it counts for ten reports."""
+    links = Links(RadioSettings())
+    links.note(0, 1000, 1.0)
+    gains = [links.completed(0, Report()).channel_gain for _ in range(12)]
+    assert gains == [gain_of_rate(8000.0, links.radio)] * 10 + [None] * 2
+    links.note(0, 1000, 2.0)
+    assert links.completed(0, Report()).channel_gain == gain_of_rate(4000.0, links.radio)
+
+
 def test_a_hold_must_fit_into_the_upload(tmp_path: Path) -> None:
     settings = patient(rounds=[1], fleet__pace=True, fleet__upload_s=0.5)
     with pytest.raises(

@@ -9,6 +9,8 @@ from fedteddi.wireless.radio import watts_from_dbm
 
 NEWEST = 0.3  # weight of the newest upload
 SHORTEST_S = 0.1  # answers are looked for this often: shorter times are not seen
+# Reports after an upload for which its rate counts: whom it keeps from being scheduled is tried again after that.
+REMEMBERED = 10
 MOST_BITS_PER_HZ = 100.0  # a faster link needs next to no band
 
 
@@ -26,10 +28,12 @@ class Links:
     radio: RadioSettings
     # Seconds a bit, smoothed by 0.7 old + 0.3 new: the time that the next upload takes, not its rate, is what counts.
     s_per_bit: dict[int, float] = field(default_factory=dict)
+    reports: dict[int, int] = field(default_factory=dict)  # since the last upload
 
     def note(self, client: int, num_bytes: int, seconds: float) -> None:
         """Take down an upload: from the question to the whole answer, without the time that it was held back."""
         if num_bytes:
+            self.reports[client] = 0
             new = max(seconds, SHORTEST_S) / (8.0 * num_bytes)
             self.s_per_bit[client] = NEWEST * new + (1.0 - NEWEST) * self.s_per_bit.get(client, new)
 
@@ -39,6 +43,9 @@ class Links:
 
     def completed(self, client: int, report: Report) -> Report:
         """Add the gain that follows from a client's rate to a report that states none."""
+        self.reports[client] = self.reports.get(client, 0) + 1
+        if self.reports[client] > REMEMBERED:
+            self.s_per_bit.pop(client, None)
         if report.channel_gain is not None or client not in self.s_per_bit:
             return report
         return replace(report, channel_gain=gain_of_rate(self.bps(client), self.radio))
