@@ -1,130 +1,25 @@
 """Flower's two sides without its engines: real apps and messages, carried by a Grid in memory that can be broken."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
-from flwr.supercore.task_identity import TaskIdentity
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedteddi import InputError, Settings, simulate
-from fedteddi.flower import client_app, play, server, transport
+from fedteddi.flower import client_app, play, server
 from fedteddi.flower.app import round_line
 from fedteddi.flower.client import PARKED
 from fedteddi.flower.device import Device, Holding, own_holding, read_secret, scenario_holding
 from fedteddi.flower.records import refused, settings_of
 from fedteddi.flower.server import FlowerFleet
-from fedteddi.settings import write_settings
 from fedteddi.simulation.clients import Clients
 from fedteddi.simulation.seed_world import SeedWorld
-from small_world import tiny_data, tiny_settings
-
-Break = Callable[[int, str], Any]
-
-
-@pytest.fixture(autouse=True)
-def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages can be made only inside a run; Flower's engines say which one it is."""
-    monkeypatch.setattr(TaskIdentity, "_run_id", 1)
-    monkeypatch.setattr(TaskIdentity, "_task_id", 1)
-    monkeypatch.setattr(TaskIdentity, "_node_id", 1)
-
-
-class MemoryGrid:
-    """Nodes in this process. `broken(node, message type)` may name a fault: silent, gone, a code, other content."""
-
-    def __init__(self, settings: Settings, folder: Path, broken: Break = lambda *_: None) -> None:
-        folder.mkdir(exist_ok=True)
-        (folder / "tiny.toml").write_text(write_settings(settings))
-        self.broken, self.run_config = broken, {"experiment": str(folder / "tiny.toml")}
-        self.app = client_app(lambda s, _number: Holding(tiny_data(), scenario_plan(s)))
-        self.contexts: dict[int, Context] = {}
-        self.waiting: dict[str, Message] = {}
-        self.sent: list[Message] = []
-        for number in range(settings.scenario.clients):
-            self.connect(100 + number, number)
-
-    def connect(self, node: int, number: Any, **config: Any) -> None:
-        node_config = {"partition-id": number, **config}
-        self.contexts[node] = Context(1, node, node_config, RecordDict(), self.run_config)
-
-    def get_node_ids(self) -> Iterable[int]:
-        return list(self.contexts)
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        return [self._push(message) for message in messages]
-
-    def _push(self, message: Message) -> str:
-        self.sent.append(message)
-        number = f"m{len(self.sent)}"
-        message.metadata.__dict__["_message_id"] = number
-        node, kind = message.metadata.dst_node_id, message.metadata.message_type
-        context = self.contexts[node]
-        fault = self.broken(node, kind)
-        if fault == "gone":
-            del self.contexts[node]
-            return ""
-        if isinstance(fault, int):
-            self.waiting[number] = Message(Error(fault, "Traceback …\nValueError: broken"), reply_to=message)
-        elif isinstance(fault, RecordDict):
-            self.waiting[number] = Message(fault, reply_to=message)
-        elif fault != "silent":
-            self.waiting[number] = self.app(message, context)
-        return number
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return [self.waiting.pop(number) for number in list(message_ids) if number in self.waiting]
-
-
-def scenario_plan(settings: Settings) -> Any:
-    from fedteddi.scenario.build import build_plan
-
-    data = tiny_data()
-    return build_plan(
-        settings.scenario, data.train_labels.numpy(), data.num_classes, len(settings.rounds), settings.seed
-    )
-
-
-def head_settings(**changes: Any) -> Settings:
-    fixed: dict[str, Any] = {
-        "estimates__class_norm_layers": "head",
-        "fleet__compute_s": "modelled",
-        "evaluation__every": 1,
-    }
-    waits = {f"fleet__{name}": 0.3 for name in ("report_s", "upload_s", "class_gradients_s", "wait_s")}
-    arrival = {"frame": 1, "clients": 3, "classes": [3], "samples": 12}
-    fixed["scenario__arrivals"] = [arrival] if len(changes["rounds"]) > 1 else []
-    return tiny_settings(**fixed | waits | changes)
-
-
-def patient(**changes: Any) -> Settings:
-    """Deadlines that only a fault can miss."""
-    waits = {f"fleet__{name}": 60.0 for name in ("report_s", "upload_s", "class_gradients_s", "wait_s")}
-    return head_settings(**waits | changes)
-
-
-class Clock:
-    """Time that passes only while somebody sleeps: what a busy machine takes for its work does not count."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    for module in (transport, server):
-        monkeypatch.setattr(module, "time", found)
-    return found
+from memory_fleet import Break, MemoryGrid, head_settings, patient, scenario_plan
+from small_world import tiny_data
 
 
 @pytest.mark.parametrize(
@@ -560,6 +455,7 @@ def test_a_device_with_data_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("augment", ["none", "flip"])
+@pytest.mark.usefixtures("clock")
 def test_devices_with_data_of_their_own_do_as_the_scenarios_do(augment: str, tmp_path: Path) -> None:
     """Each knows what it holds itself and nothing of the others: the same rounds, to the bit."""
     settings = patient(rounds=[1, 2], scheduler="fedteddi", training__augment=augment)

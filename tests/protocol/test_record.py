@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedteddi.protocol.costs import Cost
-from fedteddi.protocol.record import RoundRecord
+from fedteddi.protocol.record import RoundRecord, are_all, rounds_played
 from fedteddi.protocol.state import RoundFacts
 from fedteddi.schedulers.schedule import Schedule
 from fedteddi.settings import RadioSettings
@@ -90,3 +90,30 @@ def test_a_line_without_what_every_round_has_is_refused() -> None:
     for key in PLAYED:
         with pytest.raises(ValueError, match=f"round 2 of frame 1 lacks {key}"):
             RoundRecord.from_json({name: value for name, value in whole.items() if name != key})
+
+
+def test_a_fleets_line_has_bytes_and_rates_and_is_read_back() -> None:
+    found = facts(message_bytes={"report": 10, "upload": 400}, uplink_bps={3: 8000.0})
+    record = RoundRecord.of(found, np.zeros(4, dtype=bool), RadioSettings(), model_bits=100.0)
+    line = json.loads(json.dumps(record.as_json()))
+    assert (line["message_bytes"], line["uplink_bps"]) == ({"report": 10, "upload": 400}, {"3": 8000.0})
+    assert RoundRecord.from_json(line) == record
+    silent = RoundRecord.of(facts(), np.zeros(4, dtype=bool), RadioSettings(), model_bits=100.0)
+    assert not {"message_bytes", "uplink_bps"} & set(silent.as_json())
+
+
+@pytest.mark.parametrize(
+    ("ends", "all_there", "played"),
+    [
+        ([(0, 0), (0, 2), (1, 0)], False, [2, 4]),  # frame 0 ended early, frame 1 goes on
+        ([(0, 0), (0, 2), (1, 0), (1, 4)], True, [2, 4]),
+        ([(0, 0), (0, 2)], False, [3, 4]),  # it may have a third
+        ([], False, [3, 4]),
+    ],
+)
+def test_frames_may_have_fewer_rounds_than_planned(
+    ends: list[tuple[int, int]], all_there: bool, played: list[int]
+) -> None:
+    records = [RoundRecord(frame=frame, round=number) for frame, number in ends]
+    assert are_all(records, [3, 4]) is all_there
+    assert rounds_played(records, [3, 4]) == played

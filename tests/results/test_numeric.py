@@ -223,3 +223,10 @@ def test_targets_that_tell_nothing_can_be_left_out() -> None:
     kept = table.telling()
     assert set(kept.loc[kept["metric"] == "rounds_to_balanced", "target"]) == {0.6}
     assert (kept["metric"] == "final_balanced").sum() == 2
+
+
+def test_a_frame_in_which_accuracy_only_falls_has_a_table() -> None:
+    """Nothing above where it began is reached, so there is no target; the other measures are known."""
+    table = Study((made_run("fedteddi", 0, [0.8, 0.5, 0.4]),)).table()
+    assert row(table, "fedteddi", "final_balanced")["mean"] == pytest.approx(0.4)
+    assert "rounds_to_balanced" not in set(table["metric"])

@@ -55,6 +55,14 @@ UNUSED: dict[str, tuple[dict[str, Any], Any]] = {
     "fleet.upload_s": ({}, 3.0),
     "fleet.class_gradients_s": ({}, 3.0),
     "fleet.compute_s": ({}, "modelled"),
+    "fleet.class_gradients": ({}, "full"),
+    "fleet.uplink": ({}, "measured"),
+    "fleet.pace": ({}, True),
+    "fleet.data": ({}, "scenario"),
+    "fleet.frames": ({}, "detected"),
+    "fleet.frame_s": ({}, 5.0),
+    "fleet.changed_clients": ({}, 0.5),
+    "fleet.changed_mix": ({}, 0.5),
 }
 
 

@@ -16,7 +16,8 @@ with explained("fedteddi.flower"):
     from flwr.serverapp import Grid, ServerApp
 
 from fedteddi.flower.client import client_app
-from fedteddi.flower.records import settings_of
+from fedteddi.flower.frames import check_frames
+from fedteddi.flower.records import fleet_settings, settings_of
 from fedteddi.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,15 +59,23 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
     from fedteddi.experiment import simulate
     from fedteddi.flower.server import FlowerFleet
 
+    settings = fleet_settings(settings)
     if settings.training.head == "expanding":
         raise InputError(
             "training.head='expanding' needs to know which classes all clients hold, which a fleet does not tell:"
             " use 'all'"
         )
+    check_frames(settings)
     fleet = FlowerFleet(grid, settings, settings.scenario.clients, say)
-    if settings.estimates.class_norm_layers == "all":
+    estimates, fleet_s = settings.estimates, settings.fleet
+    if estimates.class_gradients == "full" and estimates.class_norm_layers == "all":
         say(
-            "whole gradients travel, one for every class: estimates.class_norm_layers = head sends the last layer's"
+            "whole gradients travel, one for every class: fleet.class_gradients = sketch sends 509 numbers of each"
+        )
+    if fleet_s.pace and settings.radio.deadline_s >= fleet_s.upload_s:
+        raise InputError(
+            f"fleet.pace=true holds uploads back for up to radio.deadline_s={settings.radio.deadline_s:g} s, and"
+            f" fleet.upload_s={fleet_s.upload_s:g} ends before: raise fleet.upload_s above it"
         )
     shown: list[int] = []
 

@@ -7,7 +7,9 @@ round, and, with privacy on, each frame's noisy release.
 
 import json
 import os
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,19 +54,21 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
     @_or_refuse
     def mix(message: Message, context: Context) -> Message:
         """Report the class mix of a frame that has no rounds."""
-        device = _device(context, holding)
-        reported = device.clients.reported_mix(_asked_int(message, "frame"), device.number)
+        device, frame = _device(context, holding, now=True), _asked_int(message, "frame")
+        reported = device.clients.reported_mix(frame, device.number)
         _keep_releases(context, device)
-        return _reply(
-            message, RecordDict({"mix": MetricRecord({"mix": [float(share) for share in reported]})})
-        )
+        mix: dict[str, Any] = {
+            "mix": [float(share) for share in reported],
+            "num_samples": device.num_samples(frame),
+        }
+        return _reply(message, RecordDict({"mix": MetricRecord(mix)}))
 
     @app.train("report")
     @_or_refuse
     def report(message: Message, context: Context) -> Message:
         """Train, park the model, and report."""
         _forget(context)
-        device = _device(context, holding)
+        device = _device(context, holding, message, now=True)
         reported, trained = device.report(_request(message, device, "report"))
         _keep_releases(context, device)
         context.state[PARKED] = vector_record(trained.weights.cpu().numpy())
@@ -77,7 +81,7 @@ def client_app(holding: HoldingOf | None = None) -> ClientApp:
         """Send sums of gradients at the server's model."""
         if _asked(message)["uploads_over"]:  # what was not asked for is not wanted any more
             _forget(context)
-        device = _device(context, holding)
+        device = _device(context, holding, message)
         request = _request(message, device, "class_gradients")
         return _reply(message, gradient_records(device.class_gradients(request)))
 
@@ -96,6 +100,7 @@ def _upload(message: Message, context: Context) -> Message:
         return _reply(message, refusal("it holds no trained model: it was restarted, or has sent it"))
     if kept["tag"] != _asked(message)["tag"]:
         return _reply(message, refusal("it holds the model of another round"))
+    time.sleep(float(_asked(message).get("hold_s", 0.0)))  # type: ignore[arg-type]  # fleet.pace
     sent = RecordDict({"upload": context.state[PARKED]})
     _forget(context)
     return _reply(message, sent)
@@ -160,8 +165,13 @@ def _request(message: Message, device: "Device", kind: Kind) -> Request:
     )
 
 
-def _device(context: Context, holding: HoldingOf | None) -> "Device":
-    """Return the device, made once per process, with the releases of this node."""
+def _device(
+    context: Context, holding: HoldingOf | None, message: Message | None = None, *, now: bool = False
+) -> "Device":
+    """Return the device, made once per process, with the releases of this node.
+
+    One whose data changes is asked what it holds `now`; images are scaled as the server's message says.
+    """
     settings = settings_of(context.run_config)
     config = context.node_config
     device = _made_device(
@@ -173,6 +183,11 @@ def _device(context: Context, holding: HoldingOf | None) -> "Device":
         _gain(config.get("channel-gain")),
         str(config.get("secret-file", "")),
     )
+    own = None
+    if now and device.holding.live and holding is not None:
+        own = _with_gain(holding(settings, device.number), _gain(config.get("channel-gain")))
+    scale = None if message is None else message.content.config_records.get("scale")
+    device.hold(own, scale)
     kept = context.state.metric_records.get(RELEASES)
     device.clients.releases = {} if kept is None else {int(k): np.array(mix) for k, mix in kept.items()}
     return device
@@ -190,14 +205,13 @@ def _made_device(
 ) -> "Device":
     import torch
 
-    from fedteddi.flower.device import Device, Holding, read_secret
+    from fedteddi.flower.device import Device, read_secret
 
     if "OMP_NUM_THREADS" not in os.environ:  # several nodes on one machine would get into each other's way
         torch.set_num_threads(1)
     settings = parse_settings(json.loads(settings_json))
     own = holding(settings, number) if holding is not None else _scenario(settings_json, data_dir)
-    if gain is not None:
-        own = Holding(own.data, own.plan, lambda: gain)
+    own = _with_gain(own, gain)
     return Device(settings, number, own, device, read_secret(Path(secret_file)) if secret_file else None)
 
 
@@ -207,6 +221,10 @@ def _scenario(settings_json: str, data_dir: str) -> "Holding":
     from fedteddi.flower.device import scenario_holding
 
     return scenario_holding(parse_settings(json.loads(settings_json)), data_dir or None)
+
+
+def _with_gain(own: "Holding", gain: float | None) -> "Holding":
+    return own if gain is None else replace(own, channel_gain=lambda: gain)
 
 
 def _gain(value: Any) -> float | None:

@@ -2,9 +2,10 @@
 
 import hmac
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from fedteddi.learning.flat import FlatModel
 from fedteddi.learning.models import make_model
 from fedteddi.learning.timed import Timed
 from fedteddi.protocol.messages import ALL_CLIENTS, ClassGradients, Report, Request
+from fedteddi.results.trained import Inputs
 from fedteddi.scenario.build import build_plan
 from fedteddi.scenario.plan import Frame, Plan
 from fedteddi.settings import Settings
@@ -33,6 +35,7 @@ class Holding:
     plan: Plan  # only this device's part is looked at
     # Measures the link now, as a power gain. Without it, or where it answers None, the server's model counts.
     channel_gain: Callable[[], float | None] | None = None
+    live: bool = False  # what it holds changes by itself: it is asked anew in every round
 
 
 def scenario_holding(settings: Settings, data_dir: str | Path | None = None) -> Holding:
@@ -57,6 +60,17 @@ def own_holding(
         counts[number] = np.bincount(labels[mine], minlength=data.num_classes)
         frames.append(Frame((*[nothing] * number, np.asarray(mine)), counts))
     return Holding(data, Plan(tuple(frames)), channel_gain)
+
+
+def live_holding(
+    number: int, data: Dataset, channel_gain: Callable[[], float | None] | None = None
+) -> Holding:
+    """Return what a device holds now: all training images of `data`. It is asked anew in every round.
+
+    Frames begin when the server says so (`fleet.frames`), so these images count for whichever frame it is.
+    """
+    everything = np.arange(len(data.train_labels))
+    return replace(own_holding(number, data, [everything], channel_gain), live=True)
 
 
 @dataclass(eq=False)
@@ -109,8 +123,22 @@ class Device:
         device: str = "cpu",
         secret: bytes | None = None,
     ) -> None:
-        self.settings, self.number, self.holding = settings, number, holding
-        data, training = holding.data, settings.training
+        self.settings, self.number, self.device, self.secret = settings, number, device, secret
+        self._take(holding, None)
+
+    def hold(self, holding: Holding | None, scale: Mapping[str, Any] | None = None) -> None:
+        """Take what the device holds now, and how the server scales images, if either is given and new."""
+        holding = self.holding if holding is None else holding
+        scale = self._scale if scale is None else dict(scale)
+        if holding is not self.holding or scale != self._scale:
+            self._take(holding, scale)
+
+    def num_samples(self, frame: int) -> int:
+        """Return D_n."""
+        return len(self.clients.plan.frames[frame].held[self.number])
+
+    def _take(self, holding: Holding, scale: Mapping[str, Any] | None) -> None:
+        settings, training, number = self.settings, self.settings.training, self.number
         if number >= holding.plan.num_clients:
             raise InputError(f"client {number} is not one of the {holding.plan.num_clients}, counted from 0")
         for frame, own in enumerate(holding.plan.frames):
@@ -119,12 +147,15 @@ class Device:
                     f"client {number} holds {len(own.held[number])} samples in frame {frame}, less than"
                     f" training.batch_size={training.batch_size}: use smaller batches"
                 )
+        plan = Plan(holding.plan.frames * len(settings.rounds)) if holding.live else holding.plan
+        data = _scaled(holding.data, scale)
         model = FlatModel(make_model(training.model, data.image_shape, data.num_classes, settings.seed))
-        self.engine = Timed(make_engine(model, data, device, training.precision, threads=None))
+        self.holding, self._scale = holding, scale
+        self.engine = Timed(make_engine(model, data, self.device, training.precision, threads=None))
         self.runtime = InProcess(self.engine, data, everyone=False)
         # On a fleet everyone trains before it reports, as in the paper.
         world = SeedWorld(settings.seed, data)
-        self.clients = OwnData(settings, holding.plan, world, train_everyone=True, secret=secret)
+        self.clients = OwnData(settings, plan, world, train_everyone=True, secret=self.secret)
 
     def report(self, request: Request) -> tuple[Report, Trained]:
         """Train; return what is reported, and the model that waits to be asked for."""
@@ -143,3 +174,15 @@ class Device:
         (answers,) = self.runtime.exchange([(self.clients, request)])
         found: ClassGradients = answers.given[ALL_CLIENTS]
         return found
+
+
+def _scaled(data: Dataset, scale: Mapping[str, Any] | None) -> Dataset:
+    """Return a device's data, scaled as the server scales its own: models see the same numbers everywhere."""
+    if scale is None:
+        return data
+    inputs = Inputs.from_json(dict(scale))
+    if inputs.shape != data.image_shape:
+        raise InputError(
+            f"this device's images have the shape {data.image_shape}, the server's {inputs.shape}: make them alike"
+        )
+    return replace(data, mean=inputs.mean, std=inputs.std)

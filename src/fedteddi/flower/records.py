@@ -20,6 +20,19 @@ ROWS = ("data_counts", "batch_counts", "released_mix", "update_sketch")
 NUMBERS = tuple(field.name for field in fields(Report) if field.name not in ROWS)
 
 
+def fleet_settings(settings: Settings) -> Settings:
+    """Return settings as a fleet plays them: [fleet] decides on class gradients that are left at their default."""
+    if settings.estimates.class_gradients != "full":
+        return settings
+    return settings.changed(estimates__class_gradients=settings.fleet.class_gradients)
+
+
+def content_bytes(content: RecordDict) -> int:
+    """Return the bytes of a message's arrays and numbers as they are sent; Flower's envelope is not counted."""
+    arrays, numbers = content.array_records.values(), content.metric_records.values()
+    return sum(part.count_bytes() for part in arrays) + sum(part.count_bytes() for part in numbers)
+
+
 class BadAnswerError(Exception):
     """An answer that cannot even be read."""
 
@@ -36,7 +49,7 @@ def settings_of(run_config: Mapping[str, Any]) -> Settings:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             words.append(f"{key.replace('-', '_')}={text}")
     try:
-        return override(settings, words)
+        return fleet_settings(override(settings, words))
     except InputError as error:
         raise InputError(f"Flower's run configuration: {error}") from None
 
@@ -54,8 +67,10 @@ def read_vector(content: RecordDict, name: str) -> np.ndarray:
         raise BadAnswerError(f"its {name} cannot be read ({type(error).__name__})") from None
 
 
-def request_records(request: Request, client: int, tag: str) -> RecordDict:
-    """Pack what one client must know of a request."""
+def request_records(
+    request: Request, client: int, tag: str, scale: Mapping[str, Any] | None = None
+) -> RecordDict:
+    """Pack what one client must know of a request; `scale`: what the model takes, and how images are scaled."""
     asked: dict[str, Any] = {
         "tag": tag,
         "frame": request.frame,
@@ -67,8 +82,12 @@ def request_records(request: Request, client: int, tag: str) -> RecordDict:
         asked["samples"] = [int(count) for count in request.samples[client]]
         # A frame's first estimate, before any upload, is of round 0.
         asked["uploads_over"] = request.round > 0
+    if request.upload_s:
+        asked["hold_s"] = max(0.0, float(request.upload_s[request.clients.index(client)]))
     content = RecordDict({"asked": ConfigRecord(asked)})
     if request.kind != "upload":  # who uploads has the model already
+        if scale is not None:
+            content["scale"] = ConfigRecord(dict(scale))
         content["model"] = vector_record(request.weights.cpu().numpy())
     return content
 

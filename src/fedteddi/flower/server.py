@@ -8,6 +8,7 @@ clients that time out are dropped from the round; the record says why.
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from flwr.serverapp import Grid
 
 from fedteddi.aggregation import Vector
 from fedteddi.errors import InputError
+from fedteddi.flower.frames import FrameEnds
+from fedteddi.flower.links import Links
 from fedteddi.flower.records import (
     FORGET,
     HELLO,
@@ -24,6 +27,7 @@ from fedteddi.flower.records import (
     MIX,
     REPORT,
     BadAnswerError,
+    content_bytes,
     read_gradients,
     read_report,
     read_vector,
@@ -31,11 +35,13 @@ from fedteddi.flower.records import (
     request_records,
 )
 from fedteddi.flower.transport import POLL_S, Post
-from fedteddi.protocol.checks import is_distribution
+from fedteddi.protocol.checks import MOST_SAMPLES, is_distribution
 from fedteddi.protocol.messages import Answers, ClassGradients, Request
+from fedteddi.protocol.state import ServerState
 from fedteddi.settings import Settings
 
 if TYPE_CHECKING:
+    from fedteddi.results.trained import Inputs
     from fedteddi.simulation.clients import Clients
     from fedteddi.simulation.in_process import Asked
 
@@ -71,6 +77,9 @@ class FlowerFleet:
         self._missing_mixes: dict[int, str] = {}
         # Who trained in this round and must be told when it is over.
         self._reported: tuple[int, ...] = ()
+        self.links, self.frame_ends = Links(settings.radio), FrameEnds(settings.fleet)
+        self._scale: dict[str, Any] | None = None  # what the model takes; None: devices scale as they do
+        self._received_bytes: dict[int, int] = {}  # of the last step's answers, by client
 
     def wait_for_clients(self) -> None:
         """Wait until all clients are there, or for as long as the settings allow; nobody at all is an error."""
@@ -94,16 +103,32 @@ class FlowerFleet:
 
     def reported_mixes(self, clients: "Clients", frame: int) -> dict[int, np.ndarray]:
         """Ask everyone for the class mix of a frame that has no rounds."""
+        return {client: mix for client, (_, mix) in self.reported_data(clients, frame).items()}
+
+    def reported_data(self, clients: "Clients", frame: int) -> dict[int, tuple[int, np.ndarray]]:
+        """Ask everyone how many samples it holds in a frame, and for their class mix."""
+        self._enter(frame)
         asked = RecordDict({"asked": ConfigRecord({"frame": frame})})
-        read = partial(_read_mix, classes=clients.plan.frames[frame].counts.shape[1])
+        read = partial(_read_held, classes=clients.plan.frames[frame].counts.shape[1])
         everyone = dict.fromkeys(range(self.num_clients), asked)
         given, failed = self._ask(MIX, everyone, read, self.settings.fleet.report_s)
         self._missing_mixes = {client: f"class mix of frame {frame}: {why}" for client, why in failed.items()}
         return given
 
+    def begin(self, inputs: "Inputs") -> None:
+        """Take what the model takes: devices scale their own images likewise."""
+        self._scale = inputs.as_json()
+
+    def frame_over(self, state: ServerState) -> bool:
+        """Tell whether a frame has ended, after one of its rounds."""
+        return self.frame_ends.over(state)
+
     def _exchange(self, request: Request) -> Answers:
+        self._enter(request.frame)
         tag = f"{self.session}/{request.frame}/{request.round}"
-        contents = {client: request_records(request, client, tag) for client in request.clients}
+        if not self.settings.fleet.pace:
+            request = replace(request, upload_s=())
+        contents = {client: request_records(request, client, tag, self._scale) for client in request.clients}
         read, fleet = READERS[request.kind], self.settings.fleet
         limit_s = getattr(fleet, f"{request.kind}_s")
         given, failed = self._ask(
@@ -117,14 +142,31 @@ class FlowerFleet:
             # Where no class gradients are asked for at the round's end, those not scheduled are told that it is over.
             others = [client for client in self._reported if client not in contents]
             self._tell(FORGET, dict.fromkeys(others, RecordDict()))
-        return Answers(given, failed)
+        sent, measured = sum(self._received_bytes.values()), None
+        if request.kind == "report" and self.settings.fleet.uplink == "measured":
+            given = {client: self.links.completed(client, report) for client, report in given.items()}
+        if request.kind == "upload":
+            measured = self._measured(request, given)
+        return Answers(given, failed, sent, measured)
+
+    def _measured(self, request: Request, given: dict[int, Any]) -> dict[int, float]:
+        """Time the uploads that arrived; return every sender's rate, smoothed."""
+        held_s = dict(zip(request.clients, request.upload_s, strict=False))
+        for client in given:
+            seconds = self.post.took_s[client] - held_s.get(client, 0.0)
+            self.links.note(client, self._received_bytes[client], seconds)
+        return {client: self.links.bps(client) for client in given}
+
+    def _enter(self, frame: int) -> None:
+        """Note which frame it is; its clock does not run while the first clients are waited for."""
+        if not self._waited:
+            self.wait_for_clients()
+        self.frame_ends.hear(frame)
 
     def _ask(
         self, kind: str, contents: dict[int, RecordDict], read: Callable[[RecordDict], Any], limit_s: float
     ) -> tuple[dict[int, Any], dict[int, str]]:
         """Send every client its message, and collect answers until all are there or the time is over."""
-        if not self._waited:
-            self.wait_for_clients()
         self._meet()
         until = time.monotonic() + limit_s
         while kind in (REPORT, MIX) and not self.nodes and time.monotonic() < until:
@@ -136,6 +178,7 @@ class FlowerFleet:
         waiting, lost = self._tell(kind, contents, limit_s)
         failed |= lost
         given: dict[int, Any] = {}
+        self._received_bytes = {}
         for client, reply in self.post.answers(waiting, until):
             try:
                 given[client] = self._read(client, reply, read)
@@ -171,6 +214,7 @@ class FlowerFleet:
             if code == NODE_GONE:
                 self.nodes.pop(client, None)
             raise BadAnswerError(f"{why}: {reason[-1][:200]}" if code == APP_RAISED and reason else why)
+        self._received_bytes[client] = content_bytes(reply.content)
         why_not = refused(reply.content)
         if why_not is not None:
             raise BadAnswerError(f"it refused: {why_not}")
@@ -214,13 +258,16 @@ def _read_number(content: RecordDict) -> int | None:
     return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
 
 
-def _read_mix(content: RecordDict, classes: int) -> np.ndarray:
+def _read_held(content: RecordDict, classes: int) -> tuple[int, np.ndarray]:
     mix = np.array(content.metric_records["mix"]["mix"], dtype=np.float64)
     if mix.shape != (classes,):
         raise BadAnswerError(f"its class mix has {mix.size} entries, not {classes}")
     if not is_distribution(mix):
         raise BadAnswerError("its class mix is not a distribution")
-    return mix
+    samples = content.metric_records["mix"]["num_samples"]
+    if not isinstance(samples, int) or not 0 < samples <= MOST_SAMPLES:
+        raise BadAnswerError(f"its num_samples is no whole number from 1 to {MOST_SAMPLES:g}")
+    return samples, mix
 
 
 def _read_gradients(content: RecordDict, like: Vector) -> ClassGradients:

@@ -20,12 +20,16 @@ from fedteddi.errors import InputError
 POLL_S = 0.1
 CALL_S = 60.0  # for one call to the SuperLink that sends, or asks who is there
 
+AWAITED_S = 3600.0  # an answer that comes later is not timed
+
 
 class Post:
     """Sends messages and collects answers."""
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
+        self.took_s: dict[int, float] = {}  # from the last message to its answer, by receiver
+        self._sent_at: dict[str, float] = {}  # by message; those that are never answered are forgotten
 
     def nodes(self) -> set[int]:
         """Return the nodes that are connected."""
@@ -35,7 +39,8 @@ class Post:
         """Send a message to each of some receivers; return whose answer has which number, and who cannot be reached."""
         sent: dict[str, int] = {}
         lost: dict[int, str] = {}
-        errors = []
+        errors, now = [], time.monotonic()
+        self._sent_at = {number: at for number, at in self._sent_at.items() if now - at < AWAITED_S}
         for receiver, message in messages.items():
             try:
                 numbers = list(self._called(partial(self.grid.push_messages, [message])))
@@ -47,6 +52,7 @@ class Post:
                 continue
             if numbers and numbers[0]:
                 sent[numbers[0]] = receiver
+                self._sent_at[numbers[0]] = time.monotonic()
             else:
                 lost[receiver] = "it is gone"
         if errors and len(errors) == len(messages):
@@ -61,7 +67,9 @@ class Post:
             came = self._pulled([*waiting], until)
             for number, answer in came:
                 if number in waiting:
-                    yield waiting.pop(number), answer
+                    receiver, now = waiting.pop(number), time.monotonic()
+                    self.took_s[receiver] = now - self._sent_at.pop(number, now)
+                    yield receiver, answer
             if not came:
                 time.sleep(POLL_S)
 

@@ -1,5 +1,6 @@
 """What a round's messages cost beside the uploads: reports, and class gradients for L̂ (docs/metrics.md)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,15 @@ def sending(numbers: np.ndarray, channel_gain: np.ndarray, radio: Radio, setting
     each_s = radio.message_s(bits, channel_gain, total_hz=settings.total_hz)  # [n]
     sending_s = float(each_s[each_s <= LONGEST_S].sum())
     return Cost(float(bits.sum()), watts_from_dbm(settings.power_dbm) * sending_s)
+
+
+def upload_times_s(
+    finish_s: Sequence[float], compute_s: Sequence[float], download_s: Sequence[float] | None
+) -> list[float]:
+    """Return t_cm = t_done − t_cp − t_dl of the scheduled, [|S|], as their bandwidth has it."""
+    down_s = [0.0] * len(finish_s) if download_s is None else download_s
+    times = zip(finish_s, compute_s, down_s, strict=True)
+    return [done - compute - down for done, compute, down in times]
 
 
 def report_numbers(received: ReceivedReports, private: bool) -> np.ndarray:

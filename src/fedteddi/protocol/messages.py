@@ -1,6 +1,6 @@
 """What travels between the server and its clients in one round."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -36,6 +36,8 @@ class Request:
     learning_rate: float = 0.0
     # For "class_gradients": images of each class wanted from each client, [N, C].
     samples: np.ndarray | None = None
+    # For "upload": how long each of these clients takes with its share of the band.
+    upload_s: Sequence[float] = ()
 
     @property
     def measuring(self) -> tuple[int, ...]:
@@ -129,3 +131,5 @@ class Answers:
 
     given: Mapping[int, Any]
     failed: Mapping[int, str]
+    num_bytes: int | None = None  # of all that arrived, as it was sent; None: nobody counted
+    uplink_bps: Mapping[int, float] | None = None  # measured, smoothed, of those whose uploads arrived

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedteddi.heterogeneity.objective import ObjectiveTerms
+from fedteddi.protocol.costs import upload_times_s
 from fedteddi.protocol.state import RoundFacts
 from fedteddi.schedulers.schedule import Trace
 from fedteddi.settings import RadioSettings
@@ -56,6 +57,10 @@ class RoundRecord(Evaluated):
     energy_j: float = 0.0
     class_gradient_bits: float | None = None  # of uplink_bits, for L̂; None: they were not counted
     class_gradient_j: float | None = None  # of energy_j
+    message_bytes: Mapping[str, int] | None = (
+        None  # that arrived, by kind; None: nobody counted, as in a simulation
+    )
+    uplink_bps: Mapping[str, float] | None = None  # measured, by client
     gradient_std: float | None = None
     class_norm: Sequence[float] | None = None
     objective: Mapping[str, float] | None = None
@@ -73,9 +78,7 @@ class RoundRecord(Evaluated):
     ) -> "RoundRecord":
         """Put a round on record; `new_classes` [N] says who holds a class that is new in this frame."""
         clients = facts.schedule.clients
-        upload_s = [done - compute for done, compute in zip(facts.finish_s, facts.compute_s, strict=True)]
-        if facts.download_s is not None:
-            upload_s = [both - down for both, down in zip(upload_s, facts.download_s, strict=True)]
+        upload_s = upload_times_s(facts.finish_s, facts.compute_s, facts.download_s)
         return cls(
             frame=facts.frame,
             round=facts.round,
@@ -93,6 +96,8 @@ class RoundRecord(Evaluated):
             + facts.class_gradients.joules,
             class_gradient_bits=facts.class_gradients.bits,
             class_gradient_j=facts.class_gradients.joules,
+            message_bytes=facts.message_bytes,
+            uplink_bps={str(n): rate for n, rate in (facts.uplink_bps or {}).items()} or None,
             gradient_std=facts.gradient_std,
             class_norm=None if facts.class_norm is None else list(facts.class_norm),
             objective=None if facts.terms is None else _objective(facts.terms),
@@ -118,11 +123,27 @@ class RoundRecord(Evaluated):
         return value is not None if key in WHERE_KNOWN else key in ("frame", "round") or self.round > 0
 
 
+def are_all(records: Sequence[RoundRecord], rounds: Sequence[int]) -> bool:
+    """Tell whether the last of these records is a run's last; `rounds` are the most that each frame has.
+
+    A fleet's frames may have fewer (`fleet.frames`), but for the last one.
+    """
+    return bool(records) and (records[-1].frame, records[-1].round) == (len(rounds) - 1, rounds[-1])
+
+
+def rounds_played(records: Sequence[RoundRecord], rounds: Sequence[int]) -> list[int]:
+    """Return how many rounds each frame had: `rounds`, but for frames that ended early and those still to come."""
+    last = {record.frame: record.round for record in records}
+    ended = max(last, default=0)
+    return [last[frame] if frame < ended and frame in last else most for frame, most in enumerate(rounds)]
+
+
 ALWAYS = ("clients", "scheduled_new", "round_s", "uplink_bits", "energy_j")  # in a line, but for round 0
 # The attribute of every key of a line.
 ATTRIBUTE = {part.name.rstrip("_"): part.name for part in fields(RoundRecord)}
 WHERE_KNOWN = {
     *("download_s", "class_gradient_bits", "class_gradient_j", "epsilon_spent", "trace"),
+    *("message_bytes", "uplink_bps"),
     *("class_accuracy", "balanced", "global", "loss"),
 }
 

@@ -12,7 +12,7 @@ from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_counts
 from fedteddi.protocol.checks import ReceivedReports, received_reports
 from fedteddi.protocol.class_norms import update_class_norm
-from fedteddi.protocol.costs import NOTHING, Cost, report_numbers, sending
+from fedteddi.protocol.costs import NOTHING, Cost, report_numbers, sending, upload_times_s
 from fedteddi.protocol.gradient_std import measured_gradient_std, who_measures
 from fedteddi.protocol.messages import SKETCH_SIZE, Answers, Request
 from fedteddi.protocol.rejections import Failures
@@ -36,6 +36,7 @@ from fedteddi.wireless.environment import Environment
 # What a rule may need beyond the class mixes and the channel. A rule that does not say gets these two.
 UNSAID_NEEDS = frozenset({"gradient_std", "class_norm"})
 NOBODY = Schedule(clients=(), bandwidth_hz=())
+Uploading = Generator[Request, Answers, list[int]]
 
 
 def needs_of(rule: AnyScheduler | HasObjective) -> frozenset[str]:
@@ -123,11 +124,11 @@ class _Round:
             # Pick S and each member's bandwidth.
             picked = self._pick(received)
             # Only S uploads; the server aggregates what arrived.
-            arrived = yield from self._collect_uploads(received, picked.schedule.clients)
+            arrived = yield from self._collect_uploads(received, picked)
             # Re-estimate L̂^(c) at w_k.
             if arrived and self.state.round % self.settings.estimates.class_norm_every == 0:
                 yield from self._estimate_class_norm(received, arrived)
-        self.state.current_mix |= picked.data_mix
+            self.state.hear(received.clients, received.data_mix, received.num_samples)
         self.state.rounds_done += 1
         return self._facts(picked)
 
@@ -250,14 +251,13 @@ class _Round:
             client_id=np.array(members),
         )
 
-    def _collect_uploads(
-        self, received: ReceivedReports, scheduled: tuple[int, ...]
-    ) -> Generator[Request, Answers, list[int]]:
+    def _collect_uploads(self, received: ReceivedReports, picked: _Picked) -> Uploading:
         """Aggregate the uploads of S; α is renormalised over what arrived, nothing at all keeps the old model."""
-        state = self.state
+        state, scheduled = self.state, picked.schedule.clients
         if not scheduled:
             return []
-        answers = yield ask("upload", state, scheduled, learning_rate=self.learning_rate)
+        upload_s = upload_times_s(picked.finish_s, picked.compute_s, picked.download_s)
+        answers = yield ask("upload", state, scheduled, learning_rate=self.learning_rate, upload_s=upload_s)
         arrived, rejections = valid_uploads(answers, scheduled, state.weights)
         after = None
         if arrived and shows_not_finite(self.aggregation):  # on a GPU every look is a wait

@@ -1,5 +1,6 @@
 """What the server carries from round to round, what it asks with it, and what a round came to."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,10 @@ class ServerState:
     classes_seen: np.ndarray  # [C]
     times_scheduled: np.ndarray  # in this frame, [N]
     previous_mix: dict[int, np.ndarray] = field(default_factory=dict)  # of the frame before, by client
-    current_mix: dict[int, np.ndarray] = field(default_factory=dict)
+    current_mix: dict[int, np.ndarray] = field(default_factory=dict)  # as last reported in this frame
+    first_mix: dict[int, np.ndarray] = field(default_factory=dict)  # as first reported in it
+    num_samples: dict[int, int] = field(default_factory=dict)  # D_n as last reported
+    seen_before: frozenset[int] = frozenset()  # classes that anybody held when an earlier frame began
     frame: int = 0
     round: int = 0  # rounds done in this frame
     rounds_done: int = 0  # in all frames: the learning rate never resets
@@ -33,10 +37,19 @@ class ServerState:
     gradient_std: float = 0.0  # the last σ̂: it stays where none of those asked for a variance sends one
     scheduler_state: State = None  # what a rule with memory carries from round to round
 
+    def hear(self, clients: Iterable[int], mixes: np.ndarray, num_samples: np.ndarray) -> None:
+        """Take down what clients say of their data: class mixes [n, C], and how many samples they hold, [n]."""
+        said = dict(zip(clients, mixes, strict=True))
+        self.first_mix, self.current_mix = said | self.first_mix, self.current_mix | said
+        self.num_samples = self.num_samples | dict(zip(said, num_samples.tolist(), strict=True))
+
     def enter_frame(self, frame: int) -> None:
         """New data has arrived: what was current is now the past."""
         self.frame, self.round = frame, 0
-        self.previous_mix, self.current_mix = self.current_mix, {}
+        held = [np.flatnonzero(mix) for mix in self.first_mix.values()]
+        self.seen_before |= frozenset(np.concatenate(held).tolist()) if held else frozenset()
+        # Data that changed within a frame have drifted since it began.
+        self.previous_mix, self.first_mix, self.current_mix = self.current_mix | self.first_mix, {}, {}
         self.times_scheduled = np.zeros_like(self.times_scheduled)
 
 
@@ -59,6 +72,8 @@ class RoundFacts:
     round_s: float
     reports: Cost  # of all that were received
     class_gradients: Cost  # sent for L̂
+    message_bytes: Mapping[str, int] | None = None  # by kind, as sent; None: nobody counted
+    uplink_bps: Mapping[int, float] | None = None  # measured, of those whose uploads arrived
     epsilon_spent: float | None  # of each client at most, up to this frame; None: nothing is hidden
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedteddi.errors import InputError
-from fedteddi.protocol.record import RoundRecord
+from fedteddi.protocol.record import RoundRecord, are_all
 from fedteddi.results.folder import Failure, RunFolder
 from fedteddi.settings import Settings, read_settings
 
@@ -40,7 +40,7 @@ class FollowedRun:
     @property
     def finished(self) -> bool:
         """Whether all rounds are there."""
-        return bool(self.records) and self.rounds_done == sum(self.settings.rounds)
+        return are_all(self.records, self.settings.rounds)
 
     def look(self) -> bool:
         """Read what is new; say whether anything was."""

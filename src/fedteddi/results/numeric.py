@@ -108,9 +108,11 @@ def numeric_table(
 def _levels(parts: Sequence[Study], frame: int | None, targets: Sequence[float]) -> Targets:
     """Return the targets, the same at all points of a sweep: without any, those that the best of them reaches."""
     each = [levels(part, part.chosen_frame(frame), targets) for part in parts]
-    return {
-        kind: max((own[kind] for own in each), key=lambda own: max(own, default=0.0)) for kind in ACCURACIES
-    }
+    return {kind: max((own[kind] for own in each), key=_highest) for kind in ACCURACIES}
+
+
+def _highest(targets: Sequence[float]) -> float:
+    return max(targets, default=0.0)  # a frame in which accuracy only falls reaches none
 
 
 def _paired(

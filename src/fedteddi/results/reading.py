@@ -1,7 +1,7 @@
 """Run folders read back as a study; runs that do not belong together are refused."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError
+from fedteddi.protocol.record import RoundRecord, are_all, rounds_played
 from fedteddi.results.folder import RunFolder, first_difference, read_records
 from fedteddi.results.points import Point, frozen, point_of, thawed, value_at
 from fedteddi.results.runs import REFERENCES, RunRecord, Study
@@ -24,11 +25,16 @@ def read_run(path: str | Path) -> RunRecord:
         )
         counts = np.array(json.loads((path / "scenario.json").read_text(encoding="utf-8"))["counts"])
         records = tuple(read_records(path))
-        rounds = [record for record in records if record.round > 0]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a complete run folder ({error}): run it again") from None
-    failure = RunFolder(path).failure()
-    return RunRecord(settings, counts, records, len(rounds) == sum(settings.rounds), failure, trained=path)
+    failure, finished = RunFolder(path).failure(), are_all(records, settings.rounds)
+    return RunRecord(as_played(settings, records), counts, records, finished, failure, trained=path)
+
+
+def as_played(settings: Settings, records: Sequence[RoundRecord]) -> Settings:
+    """Return settings whose `rounds` are those that frames had: a fleet's may end early (docs/deploy.md)."""
+    played = rounds_played(records, settings.rounds)
+    return settings if played == settings.rounds else settings.changed(rounds=played)
 
 
 def read_study(*paths: str | Path, held: Mapping[str, RunRecord] | None = None) -> Study:

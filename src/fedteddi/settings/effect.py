@@ -21,7 +21,18 @@ class Player:
 Used = Callable[[Player], bool]
 PRETRAINING = ("data", "learning_rate", "momentum", "weight_decay", "batch_size")
 CLASS_NORM = ("class_norm", "class_norm_every", "class_gradient_samples", "class_norm_layers")
-FLEET = ("wait_s", "report_s", "upload_s", "class_gradients_s", "compute_s")
+FLEET = (
+    "wait_s",
+    "report_s",
+    "upload_s",
+    "class_gradients_s",
+    "compute_s",
+    "class_gradients",
+    "uplink",
+    "pace",
+    "data",
+    "frames",
+)
 
 
 def _something_arrives(player: Player) -> bool:
@@ -92,6 +103,16 @@ USED_ONLY: tuple[tuple[tuple[str, ...], str, Used], ...] = (
         ("evaluation.loss_samples",),
         "with more than one frame, or evaluation.loss_in_last_frame",
         _loss_is_measured,
+    ),
+    (
+        ("fleet.frame_s",),
+        "on a fleet with fleet.frames = clock",
+        lambda player: player.on_fleet and player.settings.fleet.frames == "clock",
+    ),
+    (
+        ("fleet.changed_clients", "fleet.changed_mix"),
+        "on a fleet with fleet.frames = detected",
+        lambda player: player.on_fleet and player.settings.fleet.frames == "detected",
     ),
     (tuple(f"fleet.{part}" for part in FLEET), "on a fleet (docs/deploy.md)", lambda player: player.on_fleet),
 )

@@ -38,7 +38,7 @@ class PrivacySettings(Section):
 
 
 class FleetSettings(Section):
-    """How long a real fleet may take, by the clock on the wall (docs/deploy.md); radio.deadline_s is modelled."""
+    """How long a real fleet may take, by the clock on the wall, and what is measured on it (docs/deploy.md)."""
 
     wait_s: Positive = key(
         60.0, "How long the server waits for all clients before the first round.", unit="s"
@@ -51,4 +51,34 @@ class FleetSettings(Section):
     compute_s: Literal["measured", "modelled"] = key(
         "measured",
         "Which computation times t_cp count: those that devices measure, or the model's of [radio].",
+    )
+    class_gradients: Literal["sketch", "full"] = key(
+        "sketch",
+        "What devices send for L^(c), random projections of class gradients or whole ones, where"
+        " estimates.class_gradients is left at full.",
+    )
+    uplink: Literal["modelled", "measured"] = key(
+        "modelled",
+        "What B* follows from where a device states no channel gain: the channel of [radio], or the rate of its own"
+        " uploads, once there was one.",
+    )
+    pace: bool = key(
+        False, "Whether a device holds its upload back for as long as its share of the band would take."
+    )
+    data: Literal["reported", "scenario"] = key(
+        "reported",
+        "What the server takes the clients' data to be where it evaluates models: what they report, or the scenario"
+        " of these settings, as in a simulation.",
+    )
+    frames: Literal["scheduled", "clock", "detected"] = key(
+        "scheduled",
+        "When a frame begins: after the rounds of the one before; or earlier, after `frame_s`, or when enough"
+        " clients report a changed class mix.",
+    )
+    frame_s: Positive = key(3600.0, "How long a frame lasts at most.", unit="s")
+    changed_clients: Annotated[float, Field(gt=0, le=1)] = key(
+        0.25, "The share of the clients whose class mix must have changed for a frame to begin."
+    )
+    changed_mix: Annotated[float, Field(gt=0, le=2)] = key(
+        0.1, "How far a mix must have moved since the frame began to count as changed: Σ_c |p^(c) − p'^(c)|."
     )

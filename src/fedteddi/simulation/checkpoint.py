@@ -17,7 +17,7 @@ from fedteddi.schedulers.memory import as_json, from_json
 from fedteddi.schedulers.schedule import remembers
 from fedteddi.simulation.run import Run
 
-MIXES = ("previous_mix", "current_mix")  # of a state: a row for every client, so kept as arrays
+MIXES = ("previous_mix", "current_mix", "first_mix")  # of a state: a row for every client, so kept as arrays
 
 
 def save_checkpoint(run: Run) -> None:
@@ -42,6 +42,8 @@ def save_checkpoint(run: Run) -> None:
         "times_scheduled": state.times_scheduled.tolist(),
         "not_finite": sorted(state.not_finite),
         "gradient_std": state.gradient_std,
+        "num_samples": list(state.num_samples.items()),
+        "seen_before": sorted(state.seen_before),
         "aggregation": _packed(state.aggregation, "aggregation", tensors),
         "best_aggregation": _packed(run.best_aggregation, "best_aggregation", tensors),
         "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
@@ -143,7 +145,9 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.class_norm = np.array(facts["class_norm"])
     state.classes_seen = np.array(facts["classes_seen"], dtype=bool)
     state.times_scheduled = np.array(facts["times_scheduled"], dtype=np.int64)
-    state.previous_mix, state.current_mix = (_mixes(name, facts, tensors) for name in MIXES)
+    state.previous_mix, state.current_mix, state.first_mix = (_mixes(name, facts, tensors) for name in MIXES)
+    state.num_samples = dict(facts.get("num_samples", ()))
+    state.seen_before = frozenset(facts.get("seen_before", ()))
     state.not_finite = frozenset(facts.get("not_finite", ()))  # checkpoints before this was kept: nobody
     state.gradient_std = facts.get("gradient_std", 0.0)
     if "scheduler_state" in facts:  # else the rule had no memory then

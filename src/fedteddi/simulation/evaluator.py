@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError
-from fedteddi.heterogeneity.mixes import pooled_mix
 from fedteddi.learning.engine import Candidate, Engine, Probe
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.randomness import keyed_rng
+from fedteddi.simulation import known
 from fedteddi.simulation.run import Run
 
 
@@ -39,8 +39,7 @@ def evaluate(engine: Engine, played: list[tuple[Run, RoundRecord]]) -> list[tupl
 
 
 def _is_due(run: Run, record: RoundRecord) -> bool:
-    last = record.round == run.settings.rounds[record.frame]
-    return last or record.round % run.settings.evaluation.every == 0
+    return run.frame_over or record.round % run.settings.evaluation.every == 0
 
 
 def _class_accuracies(engine: Engine, due: list[tuple[Run, RoundRecord]]) -> list[np.ndarray]:
@@ -68,9 +67,8 @@ def _on_record(run: Run, record: RoundRecord) -> np.ndarray | None:
 
 def _accuracy(run: Run, accuracy: np.ndarray) -> dict[str, Any]:
     frame = run.state.frame
-    counts = run.plan.frames[frame].counts
-    mix = pooled_mix(counts.sum(axis=1), counts / counts.sum(axis=1, keepdims=True))
-    seen = run.plan.classes_seen(frame) & np.isfinite(accuracy)
+    mix = known.global_mix(run)
+    seen = known.classes_seen(run) & np.isfinite(accuracy)
     if not seen.any():
         raise InputError(
             f"no class seen up to frame {frame} has test images: there is nothing to evaluate on"
@@ -87,7 +85,9 @@ def _needs_loss(run: Run) -> bool:
 
 
 def loss_samples(run: Run) -> np.ndarray:
-    """Return the fixed random part of the current local data on which F_l is estimated."""
+    """Return the fixed random part of the current local data on which F_l is estimated; on a fleet, one like it."""
+    if run.live and run.state.first_mix:
+        return known.samples_like(run)
     pooled = np.concatenate(run.plan.frames[run.state.frame].held)
     rng = keyed_rng(run.settings.seed, "estimates", frame=run.state.frame, step=1)
     return rng.permutation(pooled)[: run.settings.evaluation.loss_samples]

@@ -6,7 +6,7 @@ batch. Only the scheduled are trained, after selection. Because every draw is ke
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from fedteddi.protocol.messages import (
     Request,
     Told,
 )
+from fedteddi.protocol.state import ServerState
+from fedteddi.results.trained import Inputs
 from fedteddi.simulation.clients import Clients
 
 Asked = list[tuple[Clients, Request]]
@@ -41,6 +43,20 @@ class Exchange(Protocol):
 
     def reported_mixes(self, clients: Clients, frame: int) -> dict[int, np.ndarray]:
         """Return the class mixes that a run's clients tell of a frame without rounds, by client."""
+
+
+@runtime_checkable
+class Live(Exchange, Protocol):
+    """Clients whose data nobody knows but they: a fleet's."""
+
+    def begin(self, inputs: Inputs) -> None:
+        """Take what the model takes: clients scale their own images likewise."""
+
+    def reported_data(self, clients: Clients, frame: int) -> dict[int, tuple[int, np.ndarray]]:
+        """Return how many samples a run's clients say they hold in a frame, and their class mixes [C], by client."""
+
+    def frame_over(self, state: ServerState) -> bool:
+        """Tell whether a frame has ended, after one of its rounds."""
 
 
 class InProcess:

@@ -17,9 +17,9 @@ from fedteddi.protocol.record import RoundRecord
 from fedteddi.protocol.state import ServerState
 from fedteddi.results.trained import Inputs
 from fedteddi.settings import Settings
-from fedteddi.simulation import evaluator, frames
+from fedteddi.simulation import evaluator, frames, known
 from fedteddi.simulation.clients import Clients
-from fedteddi.simulation.in_process import Exchange, InProcess
+from fedteddi.simulation.in_process import Exchange, InProcess, Live
 from fedteddi.simulation.lockstep import play_rounds
 from fedteddi.simulation.pretrained import OnPretraining, Pretrained
 from fedteddi.simulation.run import Run
@@ -48,6 +48,8 @@ class Laboratory:
         precision = settings.training.precision
         self.engine = Timed(make_engine(self.model, self.data, device, precision, threads))
         self.runtime: Exchange = runtime or InProcess(self.engine, self.data)
+        if isinstance(self.runtime, Live):
+            self.runtime.begin(self.inputs)
         self.pretrained = Pretrained(self.engine, self.data)
         self._worlds: dict[int, SeedWorld] = {}  # by seed
 
@@ -73,7 +75,8 @@ class Laboratory:
         )
         clients = Clients(settings, plan, world)
         environment = world.environment(settings, plan.num_clients)
-        return Run(settings, plan, state, clients, environment, self.inputs)
+        live = isinstance(self.runtime, Live) and settings.fleet.data == "reported"
+        return Run(settings, plan, state, clients, environment, self.inputs, live=live)
 
     def _first_weights(self, settings: Settings) -> Tensor:
         """w_{0,0}: what the model is made with."""
@@ -102,6 +105,8 @@ class Laboratory:
     def _enter(self, runs: list[Run], tell: OnPretraining | None) -> None:
         """Begin a frame, and evaluate the model it begins with (k = 0)."""
         frames.enter(runs, self.pretrained, tell)
+        for run in runs:
+            frames.ask(run, self.runtime)
         begun = [(run, RoundRecord(frame=run.state.frame, round=0)) for run in runs if not run.over]
         for run, record in evaluator.evaluate(self.engine, begun):
             with run.failing():
@@ -115,7 +120,8 @@ class Laboratory:
             with run.failing(self.keep_going):
                 if isinstance(outcome, InputError):
                     raise outcome
-                new = run.plan.new_classes(outcome.frame)
+                new = known.new_classes(run)
+                run.ended = isinstance(self.runtime, Live) and self.runtime.frame_over(run.state)
                 played.append((run, RoundRecord.of(outcome, new, run.settings.radio, self.model.bits)))
         evaluated = evaluator.evaluate(self.engine, played)
         seconds = (time.perf_counter() - started) / max(1, len(runs)) / at_once

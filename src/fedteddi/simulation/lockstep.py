@@ -1,18 +1,16 @@
 """Many runs in lock-step: each plays one round, and what they ask at the same time is answered together."""
 
-from collections.abc import Generator
-
 from fedteddi.errors import DivergedError, InputError
 from fedteddi.learning.flat import FlatModel
 from fedteddi.protocol.messages import Answers, Request
 from fedteddi.protocol.server import server_round
 from fedteddi.protocol.state import RoundFacts
+from fedteddi.protocol.traffic import Round, counting
 from fedteddi.schedulers.rules.fedteddi import FedTeddi
 from fedteddi.simulation.in_process import Exchange
 from fedteddi.simulation.run import Run
 
 P3 = FedTeddi()  # evaluates the sets of rules without an objective of their own
-Round = Generator[Request, Answers, RoundFacts]
 Outcome = RoundFacts | InputError  # why the run ends here
 
 
@@ -48,8 +46,10 @@ def play_rounds(
 
 def _round(run: Run, model: FlatModel) -> Round:
     head_size = model.head.stop - model.head.start
-    return server_round(
-        run.state, run.settings, run.rule, run.aggregation, run.environment, model.bits, head_size, P3
+    return counting(
+        server_round(
+            run.state, run.settings, run.rule, run.aggregation, run.environment, model.bits, head_size, P3
+        )
     )
 
 

@@ -14,6 +14,7 @@ from fedteddi.learning.datasets.dataset import load_dataset
 from fedteddi.learning.datasets.given import as_dataset
 from fedteddi.protocol.server import needs_of
 from fedteddi.results.folder import RunFolder, check_out, locked
+from fedteddi.results.reading import as_played
 from fedteddi.results.runs import RunRecord
 from fedteddi.results.trained import Weights
 from fedteddi.settings import Settings
@@ -92,7 +93,9 @@ def play_runs(
 
 def _record(run: Run, name: str, folder: Path | None) -> RunRecord:
     """Return what became of a run; its weights stay in memory only where they are in no folder."""
-    record = RunRecord.of(run.settings, run.plan, run.records, run.finished, run.failure)
+    record = RunRecord.of(
+        as_played(run.settings, run.records), run.plan, run.records, run.finished, run.failure
+    )
     trained = Weights(run.state.weights.cpu(), run.inputs) if folder is None else folder / name
     return replace(record, trained=trained)
 

@@ -47,6 +47,8 @@ class Run:
     records: list[RoundRecord] = field(default_factory=list)
     finished: bool = False
     failure: Failure | None = None
+    live: bool = False  # what its clients hold is known by their reports only
+    ended: bool = False  # its frame has ended before the last of its rounds
 
     def __post_init__(self) -> None:
         settings, clients = self.settings, len(self.state.times_scheduled)
@@ -83,6 +85,12 @@ class Run:
     def rounds_done(self) -> int:
         """How many rounds it has played, over all frames."""
         return self.state.rounds_done
+
+    @property
+    def frame_over(self) -> bool:
+        """Whether its frame has come to its end; the last one always has all its rounds."""
+        early = self.ended and self.state.frame < self.last_frame
+        return early or self.state.round >= self.settings.rounds[self.state.frame]
 
     @property
     def over(self) -> bool:

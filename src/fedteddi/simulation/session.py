@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedteddi.errors import InputError
 from fedteddi.results.folder import RunFolder
-from fedteddi.results.reading import read_run
+from fedteddi.results.reading import as_played, read_run
 from fedteddi.simulation.checkpoint import load_checkpoint, save_checkpoint, save_failure
 from fedteddi.simulation.laboratory import Laboratory
 from fedteddi.simulation.pretrained import Pretraining
@@ -87,7 +87,7 @@ def _attach(run: Run, folder: RunFolder, laboratory: Laboratory) -> None:
     if folder.has_rounds():  # somebody removed the weights: what was found must not be overwritten
         folder.check_scenario(scenario)
         kept = read_run(folder.path)
-        if kept.settings != run.settings or not kept.finished:
+        if kept.settings != as_played(run.settings, kept.records) or not kept.finished:
             raise InputError(
                 f"{folder.path} holds rounds but no checkpoint: it cannot be continued; choose another --out"
             )
