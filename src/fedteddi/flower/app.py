@@ -17,7 +17,7 @@ with explained("fedteddi.flower"):
 
 from fedteddi.flower.client import client_app
 from fedteddi.flower.records import settings_of
-from fedteddi.settings import Settings
+from fedteddi.settings import Settings, on_fleet
 
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress
@@ -63,6 +63,7 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
             "training.head='expanding' needs to know which classes all clients hold, which a fleet does not tell:"
             " use 'all'"
         )
+    settings = on_fleet(settings)
     fleet = FlowerFleet(grid, settings, settings.scenario.clients, say)
     if settings.estimates.class_norm_layers == "all":
         say(

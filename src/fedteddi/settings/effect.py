@@ -21,7 +21,8 @@ class Player:
 Used = Callable[[Player], bool]
 PRETRAINING = ("data", "learning_rate", "momentum", "weight_decay", "batch_size")
 CLASS_NORM = ("class_norm", "class_norm_every", "class_gradient_samples", "class_norm_layers")
-FLEET = ("wait_s", "report_s", "upload_s", "class_gradients_s", "compute_s")
+TRUST = ("aggregation", "max_sample_share", "quarantine_rounds", "claim_factor")
+FLEET = ("wait_s", "report_s", "upload_s", "class_gradients_s", "compute_s", *TRUST)
 
 
 def _something_arrives(player: Player) -> bool:

@@ -74,6 +74,14 @@ def parse_settings(data: dict[str, Any]) -> Settings:
         raise InputError(_sentence(error)) from None
 
 
+def on_fleet(settings: Settings) -> Settings:
+    """Return the settings as a fleet plays them: parts of [server] that are left at their defaults are [fleet]'s."""
+    server, fleet, usual = settings.server, settings.fleet, ServerSettings()
+    shared = [part for part in ServerSettings.model_fields if part in FleetSettings.model_fields]
+    left = [part for part in shared if getattr(server, part) == getattr(usual, part)]
+    return settings.changed(**{f"server__{part}": getattr(fleet, part) for part in left})
+
+
 def override(settings: Settings, words: list[str]) -> Settings:
     """Apply `key=value` words, such as `radio.deadline_s=1.2`; values are read as TOML, or else as text."""
     changes: dict[str, Any] = {}
