@@ -16,6 +16,7 @@ from fedteddi.protocol.vectors import NotFiniteError
 from fedteddi.settings import Settings
 
 STANDS_OUT = 10.0  # an update of this many times the lower median spoilt the model, and shorter ones did not
+ALONE = 3  # rounds in a row
 
 
 def asked_clients(state: ServerState, failures: Failures) -> tuple[int, ...]:
@@ -27,10 +28,23 @@ def asked_clients(state: ServerState, failures: Failures) -> tuple[int, ...]:
     return tuple(n for n in range(len(state.times_scheduled)) if n not in away)
 
 
-def suspect(state: ServerState, settings: Settings, uploads: Mapping[int, Vector]) -> None:
-    """Note what the model is now made from, and by whom; the model before is good if others could train it."""
-    if settings.server.quarantine_rounds == 0:
+def suspect(
+    state: ServerState, settings: Settings, uploads: Mapping[int, Vector], failures: Failures
+) -> None:
+    """Note what the model is now made from, and by whom; the model before is good if others could train it.
+
+    Who has uploaded alone for `ALONE` rounds makes room: who makes the scheduler want nobody else owns the model.
+    """
+    rounds, done = settings.server.quarantine_rounds, state.rounds_done
+    if rounds == 0:
         return
+    sole = tuple(uploads) if len(uploads) == 1 else ()
+    state.alone = state.alone + sole if sole and set(sole) == set(state.alone) else sole
+    if len(state.alone) >= ALONE and 2 * (len(_away(state)) + 1) <= len(state.times_scheduled):
+        state.quarantine, state.alone = state.quarantine | {sole[0]: done + 1 + rounds}, ()
+        failures.add(
+            {sole[0]: f"it uploaded alone in {ALONE} rounds: it is in quarantine for {rounds} rounds"}
+        )
     if len(uploads) > 1 or not uploads.keys() <= state.suspects.keys() or state.good is None:
         state.good, state.good_aggregation, state.suspects = state.weights, state.aggregation, {}
     norms = {client: vector_norm(upload - state.weights) for client, upload in uploads.items()}
@@ -44,8 +58,7 @@ def put_back(state: ServerState, settings: Settings) -> dict[int, str]:
     """
     rounds, everyone = settings.server.quarantine_rounds, len(state.times_scheduled)
     spoilers = _spoilers(state.suspects) if rounds and state.good is not None else []
-    quarantine = {n: until for n, until in state.quarantine.items() if until > state.rounds_done}
-    quarantine |= dict.fromkeys(spoilers, state.rounds_done + rounds)
+    quarantine = _away(state) | dict.fromkeys(spoilers, state.rounds_done + rounds)
     if not spoilers or 2 * len(quarantine) > everyone:
         return {}
     state.weights, state.aggregation = state.good, state.good_aggregation
@@ -77,6 +90,10 @@ def recover(
         setattr(state, part.name, getattr(lost, part.name))
     state.round = number
     failures.add(named)
+
+
+def _away(state: ServerState) -> dict[int, int]:
+    return {n: until for n, until in state.quarantine.items() if until > state.rounds_done}
 
 
 def _spoilers(suspects: Mapping[int, float]) -> list[int]:

@@ -68,7 +68,7 @@ def server_round(
         return (yield from game.play())
     except BaseException as error:
         recover(state, before, error, settings, game.failures)
-        return game.lost()
+        return game.facts(_Picked())  # nobody was scheduled
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class _Round:
                 yield from self._estimate_class_norm(received, arrived)
         self.state.current_mix |= picked.data_mix
         self.state.rounds_done += 1
-        return self._facts(picked)
+        return self.facts(picked)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -264,7 +264,7 @@ class _Round:
         self.failures.note(answers.failed, rejections)
         check_not_diverged(state, self.settings, rejections, arrived)
         if arrived:
-            suspect(state, self.settings, arrived)
+            suspect(state, self.settings, arrived, self.failures)
             state.weights, state.aggregation = after or self._aggregated(received, arrived)
             state.not_finite = frozenset()
             state.times_scheduled[list(arrived)] += 1
@@ -275,11 +275,8 @@ class _Round:
         name = self.settings.server.aggregation
         return aggregated(self.aggregation, name, uploads, self.state.aggregation)
 
-    def lost(self) -> RoundFacts:
-        """Return what a round came to that was given up: nobody was scheduled."""
-        return self._facts(_Picked())
-
-    def _facts(self, picked: _Picked) -> RoundFacts:
+    def facts(self, picked: _Picked) -> RoundFacts:
+        """Return what the round came to."""
         state, settings = self.state, self.settings
         return RoundFacts(
             frame=state.frame,

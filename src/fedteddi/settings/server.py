@@ -22,8 +22,8 @@ class ServerSettings(Section):
 
     quarantine_rounds: Annotated[int, Field(ge=0)] = key(
         0,
-        "For how many rounds a client is not asked whose upload made the model diverge, which is put back;"
-        " 0: such a run ends.",
+        "For how many rounds a client is not asked whose upload made the model diverge, which is put back, or who"
+        " uploaded alone three times in a row; 0: nobody, and a run that diverges ends.",
         unit="rounds",
     )
     claim_factor: Annotated[float, Field(ge=0, allow_inf_nan=False)] = key(
@@ -68,7 +68,7 @@ class FleetSettings(Section):
         "norm-clipping", "server.aggregation on a fleet, where that is left at fedavg.", named="aggregations"
     )
     max_sample_share: Annotated[float, Field(gt=0, le=1)] = key(
-        0.25, "server.max_sample_share on a fleet, where that is left at 1."
+        0.2, "server.max_sample_share on a fleet, where that is left at 1."
     )
     quarantine_rounds: Annotated[int, Field(ge=0)] = key(
         10, "server.quarantine_rounds on a fleet, where that is left at 0.", unit="rounds"

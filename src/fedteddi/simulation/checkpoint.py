@@ -46,6 +46,7 @@ def save_checkpoint(run: Run) -> None:
         "gradient_std": state.gradient_std,
         "suspects": [*state.suspects.items()],
         "quarantine": [*state.quarantine.items()],
+        "alone": list(state.alone),
         "good_aggregation": _packed(state.good_aggregation, "good_aggregation", tensors),
         "aggregation": _packed(state.aggregation, "aggregation", tensors),
         "best_aggregation": _packed(run.best_aggregation, "best_aggregation", tensors),
@@ -155,6 +156,7 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.good = tensors["good"].to(device) if "good" in tensors else None
     state.good_aggregation = _unpacked(facts.get("good_aggregation"), tensors, device)
     state.suspects, state.quarantine = dict(facts.get("suspects", ())), dict(facts.get("quarantine", ()))
+    state.alone = tuple(facts.get("alone", ()))
     if "scheduler_state" in facts:  # else the rule had no memory then
         state.scheduler_state = from_json(facts["scheduler_state"])
     run.finished = facts["finished"]
