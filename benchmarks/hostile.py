@@ -9,6 +9,7 @@ nothing bounded), beside the honest run of the same settings.
 import argparse
 import dataclasses
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,15 @@ class OneHostile(InProcess):
     """Six clients that each answer for themselves, one of them as its attack says."""
 
     def __init__(self, settings: Settings, data: Dataset, attack: Mapping[str, Twist]) -> None:
-        super().__init__(Laboratory(settings, data).engine, data, everyone=False)
-        shifted = dataclasses.replace(data, train_labels=(data.train_labels + 1) % data.num_classes)
-        self.wrong = InProcess(Laboratory(settings, shifted).engine, shifted)
-        self.attack, self.memory = attack, dict[str, Any]()
+        super().__init__(Laboratory(settings, data).engine, data, everyone="class_gradients" not in attack)
+        self.settings, self.data, self.attack, self.memory = settings, data, attack, dict[str, Any]()
+
+    @cached_property
+    def wrong(self) -> InProcess:
+        """Clients whose labels are one too high."""
+        labels = (self.data.train_labels + 1) % self.data.num_classes
+        shifted = dataclasses.replace(self.data, train_labels=labels)
+        return InProcess(Laboratory(self.settings, shifted).engine, shifted)
 
     def exchange(self, asked: Asked) -> list[Answers]:
         """Answer one request of each run."""
@@ -44,14 +50,19 @@ class OneHostile(InProcess):
 
     def _answers(self, clients: Clients, request: Request) -> Answers:
         twist = self.attack.get(request.kind) if HOSTILE in request.clients else None
-        flipped = None
-        if twist is not None and request.kind == "upload":  # trained first: asking forgets what was trained
-            alone = dataclasses.replace(request, clients=(HOSTILE,))
-            flipped = self.wrong.exchange([(clients, alone)])[0].given[HOSTILE]
+        if twist is None and (
+            request.samples is None or self.everyone
+        ):  # who does not lie may answer together
+            return super().exchange([(clients, request)])[0]
         honest = self._one_by_one(clients, request)
+
+        def flipped() -> Any:
+            alone = dataclasses.replace(request, clients=(HOSTILE,))
+            return self.wrong.exchange([(clients, alone)])[0].given[HOSTILE]
+
         if twist is not None:
-            own = honest[HOSTILE]
-            honest[HOSTILE] = twist(Turn(request, own, dict(honest), lambda: flipped, self.memory))
+            turn = Turn(request, honest[HOSTILE], dict(honest), flipped, self.memory)
+            honest[HOSTILE] = twist(turn)
         given = {client: answer for client, answer in honest.items() if answer is not SILENT}
         return Answers(given, dict.fromkeys(set(honest) - set(given), "no answer"))
 
@@ -61,9 +72,8 @@ class OneHostile(InProcess):
             return dict(super().exchange([(clients, request)])[0].given)
         found = {}
         for client in request.clients:
-            alone = dataclasses.replace(
-                request, samples=request.samples * (np.arange(len(request.samples)) == client)[:, None]
-            )
+            mine = np.arange(len(request.samples)) == client
+            alone = dataclasses.replace(request, samples=request.samples * mine[:, None])
             found[client] = super().exchange([(clients, alone)])[0].given[ALL_CLIENTS]
         return found
 

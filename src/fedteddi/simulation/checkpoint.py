@@ -30,7 +30,7 @@ def save_checkpoint(run: Run) -> None:
     if run.best_weights is not None:
         tensors["best_weights"] = run.best_weights.cpu()
     if state.good is not None:
-        tensors["good"] = state.good.cpu()
+        tensors["good"] = state.good.cpu().clone()  # it may be the same model
     for name in MIXES:
         if mixes := getattr(state, name):
             tensors[f"{name}.clients"] = torch.tensor([*mixes])
