@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedteddi.protocol.messages import ClassGradients, Report, Request
+from fedteddi.protocol.messages import ClassGradients, Request
 
 
 @dataclass(eq=False)
@@ -22,21 +22,21 @@ class Turn:
     memory: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def model(self) -> torch.Tensor:
+    def model(self) -> Any:
         """The model that was sent out."""
         return self.request.weights
 
     @property
-    def update(self) -> torch.Tensor:
+    def update(self) -> Any:
         """Its honest update."""
         return self.own - self.model
 
-    def noise(self) -> torch.Tensor:
+    def noise(self) -> Any:
         """A direction at random, as long as its honest update."""
         drawn = torch.randn(len(self.own), generator=torch.Generator().manual_seed(self.request.round))
         return drawn * (self.update.norm() / drawn.norm())
 
-    def updates(self) -> torch.Tensor:
+    def updates(self) -> Any:
         """The others' updates, [n, P]; its own where nobody else uploads."""
         others = [w - self.model for w in self.everyone.values() if w is not self.own]
         return torch.stack(others or [self.update])
@@ -54,7 +54,7 @@ def reporting(**parts: Any) -> Twist:
 def claiming_samples(many: int) -> Twist:
     """Claim this many samples, half of each of two classes."""
 
-    def twist(turn: Turn) -> Report:
+    def twist(turn: Turn) -> Any:
         held = turn.own.data_counts
         return dataclasses.replace(
             turn.own, data_counts=np.where(held > 0, many // max(1, int((held > 0).sum())), 0)
@@ -63,7 +63,7 @@ def claiming_samples(many: int) -> Twist:
     return twist
 
 
-def claiming_the_rarest(turn: Turn) -> Report:
+def claiming_the_rarest(turn: Turn) -> Any:
     """Claim to hold and train on nothing but the class that the others have least of."""
     total = sum(report.data_counts for report in turn.everyone.values())
     rarest = int(np.argmin(np.where(total > 0, total, total.max() + 1)))
@@ -94,27 +94,27 @@ def gradients(value: float, dtype: torch.dtype = torch.float32) -> Twist:
     return twist
 
 
-def a_little(turn: Turn) -> torch.Tensor:
+def a_little(turn: Turn) -> Any:
     """A little is enough (Baruch, Baruch, Goldberg, NeurIPS 2019): the others' mean, 1.5 standard deviations off."""
     return turn.model + turn.updates().mean(dim=0) - 1.5 * turn.updates().std(dim=0, correction=0)
 
 
-def inner_product(turn: Turn) -> torch.Tensor:
+def inner_product(turn: Turn) -> Any:
     """Inner product manipulation (Xie, Koyejo, Gupta, UAI 2019): the others' mean, turned round, twice as long."""
     return turn.model - 2.0 * turn.updates().mean(dim=0)
 
 
-def spike(turn: Turn) -> torch.Tensor:
+def spike(turn: Turn) -> Any:
     """One weight is a million off."""
     return turn.own + torch.nn.functional.one_hot(torch.tensor(7), len(turn.own)).float() * 1e6
 
 
-def always_the_first(turn: Turn) -> torch.Tensor:
+def always_the_first(turn: Turn) -> Any:
     """Send the model of its first round, again and again."""
     return turn.memory.setdefault("first", turn.own.clone())
 
 
-def now_and_then(turn: Turn) -> torch.Tensor:
+def now_and_then(turn: Turn) -> Any:
     """Be honest for three rounds, then go ten times the other way."""
     return flip(10.0)(turn) if turn.request.round % 4 == 0 else turn.own
 
