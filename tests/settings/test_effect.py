@@ -55,6 +55,10 @@ UNUSED: dict[str, tuple[dict[str, Any], Any]] = {
     "fleet.upload_s": ({}, 3.0),
     "fleet.class_gradients_s": ({}, 3.0),
     "fleet.compute_s": ({}, "modelled"),
+    "fleet.aggregation": ({}, "median"),
+    "fleet.max_sample_share": ({}, 0.5),
+    "fleet.quarantine_rounds": ({}, 3),
+    "fleet.claim_factor": ({}, 5.0),
 }
 
 

@@ -15,7 +15,7 @@ class TrimmedMean:
     Something is always left: with n uploads no more than (n − 1) // 2 are cut at each end, none of two.
     """
 
-    trim: float = 0.2  # β, the share that is cut at each end
+    trim: float = 0.1  # β, the share that is cut at each end
 
     def __post_init__(self) -> None:
         check_number("trim", self.trim, at_least=0.0, below=0.5)
