@@ -597,7 +597,7 @@ def test_only_the_drawn_nodes_are_asked_for_a_variance(tmp_path: Path) -> None:
     settings = patient(rounds=[1, 2], estimates__gradient_std_clients=2)
     grid = MemoryGrid(settings, tmp_path)
     found = play(grid, settings, data=tiny_data())
-    expected = simulate(settings, data=tiny_data())
+    expected = simulate(on_fleet(settings), data=tiny_data())
     assert len(found.records) == len(expected.records)
     for mine, theirs in zip(found.records, expected.records, strict=True):
         assert (mine.clients, mine.failures) == (theirs.clients, {})
