@@ -12,6 +12,8 @@ import torch
 from fedteddi import InputError, Settings, compare, simulate
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
+from fedteddi.schedulers.schedule import Schedule
+from fedteddi.schedulers.view import RoundView
 from fedteddi.settings import on_fleet
 from small_world import tiny_data, tiny_settings
 
@@ -180,3 +182,22 @@ def test_who_spoilt_the_model_cannot_vouch_for_it() -> None:
     found = played(guarded(), {"upload": vouching})
     assert "its upload made the model diverge" in found.records[3].failures[HOSTILE]
     assert all(2 not in record.clients for record in found.records[3:7])
+
+
+def test_who_uploads_alone_again_and_again_makes_room() -> None:
+    """A rule that wants client 2 alone gets it three times, then for three rounds whoever is first of the others.
+
+    Client 0 has then been alone three times, too, and 2 is asked again.
+    """
+
+    def only_two(view: RoundView, _rng: Any) -> Schedule:
+        here = view.client_id.tolist() if view.client_id is not None else []
+        wanted = here.index(2) if 2 in here else 0
+        return Schedule(clients=(wanted,), bandwidth_hz=(float(view.needed_hz[wanted]),))
+
+    found = simulate(guarded().changed(rounds=[9]), scheduler=only_two, data=tiny_data())
+    assert [list(record.clients) for record in found.records[1:]] == [[2]] * 3 + [[0]] * 3 + [[2]] * 3
+    assert found.records[3].failures == {
+        HOSTILE: "it uploaded alone in 3 rounds: it is in quarantine for 3 rounds"
+    }
+    assert found.records[4].failures == {HOSTILE: "in quarantine, 3 rounds to go"}
