@@ -429,3 +429,21 @@ def test_the_page_about_the_reading_is_made_again(tmp_path: Path) -> None:
     run("benchmarks/reading.py", "--write", str(tmp_path / "page.md"))
     committed = (ROOT / "docs" / "results" / "reading.md").read_text(encoding="utf-8")
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == committed
+
+
+def test_hostile_in_small(tmp_path: Path) -> None:
+    """Two rounds, one attack: the honest run and it, under both defaults and with three other aggregations."""
+    page = tmp_path / "hostile.md"
+    page.write_text(
+        "Before.\n<!-- benchmarks/hostile.py begins -->\nold\n<!-- benchmarks/hostile.py ends -->\nAfter.\n"
+    )
+    run("benchmarks/hostile.py", "--rounds", "2", "--attacks", "1", "--write", str(page))
+    text = page.read_text()
+    rows = re.findall(r"^\| (none|finite weights of 1e37) \|(.*)\|$", text, re.MULTILINE)
+    assert [(name, cells.count("|") + 1) for name, cells in rows] == [
+        *(("none", 2), ("finite weights of 1e37", 2)),
+        *(("none", 3), ("finite weights of 1e37", 3)),
+    ]
+    assert text.startswith("Before.\n")
+    assert text.endswith("After.\n")
+    assert "old" not in text

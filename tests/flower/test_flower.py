@@ -16,6 +16,7 @@ from fedteddi.flower.client import PARKED
 from fedteddi.flower.device import Device, Holding, own_holding, read_secret, scenario_holding
 from fedteddi.flower.records import refused, settings_of
 from fedteddi.flower.server import FlowerFleet
+from fedteddi.settings import on_fleet
 from fedteddi.simulation.clients import Clients
 from fedteddi.simulation.seed_world import SeedWorld
 from memory_fleet import Break, MemoryGrid, head_settings, patient, scenario_plan
@@ -40,7 +41,7 @@ def test_a_fleet_gives_the_simulators_results(rule: str, changes: dict[str, Any]
     mine = play(
         MemoryGrid(settings, tmp_path), settings.changed(scheduler=rule), say=lines.append, data=tiny_data()
     )
-    theirs = simulate(settings, scheduler=rule, data=tiny_data())
+    theirs = simulate(on_fleet(settings), scheduler=rule, data=tiny_data())
     assert len(mine.records) == len(theirs.records) == 5
     for one, other in zip(mine.records, theirs.records, strict=True):
         assert one.clients == other.clients
@@ -61,7 +62,7 @@ def test_a_fleets_scheduler_remembers_over_an_interruption(
     """The server's state is all there is of it: stopped after three rounds, resumed, it chooses as the simulator."""
     settings = patient(scheduler="age-of-update", rounds=[4, 3], radio__total_hz=4e3)
     monkeypatch.setattr("fedteddi.simulation.session.CHECKPOINT_EVERY_S", 0.0)
-    alone = simulate(settings, data=tiny_data())
+    alone = simulate(on_fleet(settings), data=tiny_data())
 
     def stop(line: str) -> None:
         if line.startswith("frame 0 round 3"):
@@ -79,7 +80,7 @@ def test_a_frame_without_rounds_is_asked_for_its_mixes(tmp_path: Path) -> None:
     """Else there would be no drift to see in the next frame."""
     settings = patient(rounds=[0, 1])
     mine = play(MemoryGrid(settings, tmp_path), settings, say=lambda _: None, data=tiny_data())
-    theirs = simulate(settings, data=tiny_data())
+    theirs = simulate(on_fleet(settings), data=tiny_data())
     assert mine.records[-1].objective == pytest.approx(theirs.records[-1].objective, rel=1e-4)
     assert theirs.records[-1].objective["drift"] != 0
 
@@ -480,7 +481,7 @@ def test_the_servers_memory_and_channel_are_the_servers(tmp_path: Path) -> None:
     """Nodes know of neither: FedAvgM and fading on a fleet give what they give in a simulation."""
     settings = patient(rounds=[2, 2], server__aggregation="fedavgm", radio__channel="rayleigh")
     mine = play(MemoryGrid(settings, tmp_path), settings, say=lambda _: None, data=tiny_data())
-    theirs = simulate(settings, data=tiny_data())
+    theirs = simulate(on_fleet(settings), data=tiny_data())
     plain = simulate(settings, data=tiny_data(), server__aggregation="fedavg")
     losses = [[r.loss for r in record.records if r.loss is not None] for record in (mine, theirs, plain)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
@@ -493,7 +494,7 @@ def test_only_the_drawn_nodes_are_asked_for_a_variance(tmp_path: Path) -> None:
     settings = patient(rounds=[1, 2], estimates__gradient_std_clients=2)
     grid = MemoryGrid(settings, tmp_path)
     found = play(grid, settings, data=tiny_data())
-    expected = simulate(settings, data=tiny_data())
+    expected = simulate(on_fleet(settings), data=tiny_data())
     assert len(found.records) == len(expected.records)
     for mine, theirs in zip(found.records, expected.records, strict=True):
         assert (mine.clients, mine.failures) == (theirs.clients, {})

@@ -63,6 +63,10 @@ UNUSED: dict[str, tuple[dict[str, Any], Any]] = {
     "fleet.frame_s": ({}, 5.0),
     "fleet.changed_clients": ({}, 0.5),
     "fleet.changed_mix": ({}, 0.5),
+    "fleet.aggregation": ({}, "median"),
+    "fleet.max_sample_share": ({}, 0.5),
+    "fleet.quarantine_rounds": ({}, 3),
+    "fleet.claim_factor": ({}, 5.0),
 }
 
 

@@ -4,8 +4,11 @@ from typing import Any, cast
 
 from fedteddi.aggregation.fedavg import FedAvg
 from fedteddi.aggregation.fedavgm import FedAvgM
+from fedteddi.aggregation.median import Median
+from fedteddi.aggregation.norm_clipping import NormClipping
 from fedteddi.aggregation.rule import Aggregation, FunctionAggregation, Received, State, Vector
 from fedteddi.aggregation.target_weights import TargetWeights
+from fedteddi.aggregation.trimmed_mean import TrimmedMean
 from fedteddi.registry import Kind, has_method, make, must
 
 __all__ = [
@@ -13,14 +16,24 @@ __all__ = [
     "Aggregation",
     "FedAvg",
     "FedAvgM",
+    "Median",
+    "NormClipping",
     "Received",
     "State",
     "TargetWeights",
+    "TrimmedMean",
     "Vector",
     "make_aggregation",
 ]
 
-BUILT_IN: dict[str, type[Any]] = {"fedavg": FedAvg, "fedavgm": FedAvgM, "target-weights": TargetWeights}
+BUILT_IN: dict[str, type[Any]] = {
+    "fedavg": FedAvg,
+    "fedavgm": FedAvgM,
+    "target-weights": TargetWeights,
+    "norm-clipping": NormClipping,
+    "median": Median,
+    "trimmed-mean": TrimmedMean,
+}
 AGGREGATIONS = Kind(
     name="aggregations",
     one="aggregation",

@@ -17,8 +17,8 @@ with explained("fedteddi.flower"):
 
 from fedteddi.flower.client import client_app
 from fedteddi.flower.frames import check_frames
-from fedteddi.flower.records import fleet_settings, settings_of
-from fedteddi.settings import Settings
+from fedteddi.flower.records import settings_of
+from fedteddi.settings import Settings, on_fleet
 
 if TYPE_CHECKING:
     from fedteddi.experiment import Progress
@@ -59,7 +59,7 @@ def play(grid: Grid, settings: Settings, say: Callable[[str], None] = print, **m
     from fedteddi.experiment import simulate
     from fedteddi.flower.server import FlowerFleet
 
-    settings = fleet_settings(settings)
+    settings = on_fleet(settings)
     if settings.training.head == "expanding":
         raise InputError(
             "training.head='expanding' needs to know which classes all clients hold, which a fleet does not tell:"

@@ -9,7 +9,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedteddi.errors import InputError
 from fedteddi.protocol.messages import ClassGradients, Report, Request
-from fedteddi.settings import Settings, load_experiment, override
+from fedteddi.settings import Settings, load_experiment, on_fleet, override
 
 # The messages; Flower wants to know which of them train.
 HELLO, MIX, FORGET, REPORT = "query.hello", "query.mix", "query.forget", "train.report"
@@ -18,13 +18,6 @@ MESSAGES = {"report": REPORT, "upload": "query.upload", "class_gradients": "quer
 NOT_SETTINGS = ("experiment", "out", "resume", "allow-changed", "data-dir", "track")
 ROWS = ("data_counts", "batch_counts", "released_mix", "update_sketch")
 NUMBERS = tuple(field.name for field in fields(Report) if field.name not in ROWS)
-
-
-def fleet_settings(settings: Settings) -> Settings:
-    """Return settings as a fleet plays them: [fleet] decides on class gradients that are left at their default."""
-    if settings.estimates.class_gradients != "full":
-        return settings
-    return settings.changed(estimates__class_gradients=settings.fleet.class_gradients)
 
 
 def content_bytes(content: RecordDict) -> int:
@@ -49,7 +42,7 @@ def settings_of(run_config: Mapping[str, Any]) -> Settings:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             words.append(f"{key.replace('-', '_')}={text}")
     try:
-        return fleet_settings(override(settings, words))
+        return on_fleet(override(settings, words))
     except InputError as error:
         raise InputError(f"Flower's run configuration: {error}") from None
 

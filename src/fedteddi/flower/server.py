@@ -36,7 +36,7 @@ from fedteddi.flower.records import (
 )
 from fedteddi.flower.transport import POLL_S, Post
 from fedteddi.protocol.checks import MOST_SAMPLES, is_distribution
-from fedteddi.protocol.messages import Answers, ClassGradients, Request
+from fedteddi.protocol.messages import Answers, ClassGradients, Report, Request
 from fedteddi.protocol.state import ServerState
 from fedteddi.settings import Settings
 
@@ -130,11 +130,12 @@ class FlowerFleet:
             request = replace(request, upload_s=())
         contents = {client: request_records(request, client, tag, self._scale) for client in request.clients}
         read, fleet = READERS[request.kind], self.settings.fleet
-        limit_s = getattr(fleet, f"{request.kind}_s")
+        limit_s, began = getattr(fleet, f"{request.kind}_s"), time.monotonic()
         given, failed = self._ask(
             MESSAGES[request.kind], contents, lambda content: read(content, request.weights), limit_s
         )
         if request.kind == "report":
+            given = _on_our_clock(given, time.monotonic() - began)
             failed, self._missing_mixes = self._missing_mixes | failed, {}
             asks_again = "class_norm" in request.needs and self.settings.estimates.class_norm_every == 1
             self._reported = () if asks_again else tuple(given)
@@ -248,6 +249,16 @@ class FlowerFleet:
             if client is not None and client < self.num_clients and free and node not in self.nodes.values():
                 self.nodes[client] = node
                 self._silent.discard(client)
+
+
+def _on_our_clock(reports: dict[int, Report], most_s: float) -> dict[int, Report]:
+    """Cut computation times that are longer than it took to ask."""
+    long = {
+        n: report
+        for n, report in reports.items()
+        if isinstance(report.compute_s, float) and report.compute_s > most_s
+    }
+    return reports | {n: replace(report, compute_s=most_s) for n, report in long.items()}
 
 
 def _read_number(content: RecordDict) -> int | None:

@@ -80,14 +80,12 @@ def received_reports(
             return _from_counts(given.clients, given, *counts), rejections
     for client in (client for client in sorted(request.clients) if client in given):
         report = given[client]
-        try:
+        with rejections.of(client, "report"):
             if not isinstance(report, Report):
                 raise Rejected(f"report is {_kind(report)}, not a report")
             parts = (_released if private else _histograms)(report, classes)
             _check_numbers(report, request.needs_from(client))
             valid[client] = parts
-        except Rejected as rejected:
-            rejections.add(client, rejected)
     stacked = _stacked(valid) if valid else None
     if stacked is not None and not private:
         clients = list(valid)
@@ -269,7 +267,7 @@ def _check_numbers(report: Report, needs: frozenset[str]) -> None:
     if report.compute_s is not None:
         _check_number("compute_s", report.compute_s, 0.0, LONGEST_S)
     if report.channel_gain is not None:
-        _check_number("channel_gain", report.channel_gain, 0.0, LARGEST)
+        _check_number("channel_gain", report.channel_gain, 0.0, 1.0)  # no link gives back more than it takes
 
 
 def _check_row(name: str, values: Any, least: float, most: float, *, trained: bool = False) -> None:

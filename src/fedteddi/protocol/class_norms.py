@@ -8,6 +8,7 @@ import numpy as np
 from fedteddi.heterogeneity.estimates import estimate_class_norm
 from fedteddi.heterogeneity.sharing import bounded_class_counts, bounded_counts
 from fedteddi.protocol.checks import ReceivedReports
+from fedteddi.protocol.claims import bounded_gradients
 from fedteddi.protocol.costs import gradient_numbers
 from fedteddi.protocol.messages import ALL_CLIENTS, Answers, Request
 from fedteddi.protocol.rejections import Failures
@@ -43,11 +44,13 @@ def update_class_norm(
     )
     parts, rejections = valid_gradients(answers, received.clients, wanted, state.weights, size)
     sent = gradient_numbers(parts, wanted, received.clients, size or 0)
+    server = settings.server
+    parts = bounded_gradients(parts, server.claim_factor)
     norms, drawn = pooled_norms(parts, len(state.class_norm), rejections)
     failures.note(answers.failed, rejections, about="class gradients: ")
     if ALL_CLIENTS in rejections.not_finite:  # it speaks for all of them
         raise NotFiniteError
-    check_not_diverged(state, rejections, anybody=bool(parts))
+    check_not_diverged(state, settings, rejections, parts)
     if not parts:
         return sent
     state.class_norm = estimate_class_norm(
@@ -55,7 +58,7 @@ def update_class_norm(
         drawn > 0,
         state.class_norm,
         batch_mix=received.batch_mix,
-        num_samples=bounded_counts(received.num_samples, settings.server.max_sample_share),
+        num_samples=bounded_counts(received.num_samples, server.max_sample_share),
         scheduled=np.searchsorted(received.clients, scheduled),
         kind=settings.estimates.class_norm,
     )

@@ -1,6 +1,7 @@
 """Whose answers were not used in a round, and why."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -25,6 +26,16 @@ class Rejections:
         if rejected.not_finite:
             self.not_finite.add(client)
 
+    @contextmanager
+    def of(self, client: int, what: str) -> Iterator[None]:
+        """Reject a client's answer if looking at it raises, whatever that is: it costs nobody else anything."""
+        try:
+            yield
+        except Rejected as rejected:
+            self.add(client, rejected)
+        except Exception as error:
+            self.add(client, Rejected(f"{what} cannot be read ({type(error).__name__})"))
+
 
 @dataclass
 class Failures:
@@ -34,6 +45,10 @@ class Failures:
 
     def note(self, failed: Mapping[int, str], rejections: Rejections, about: str = "") -> None:
         """Add those who did not answer and those whose answers were rejected; a client can fail twice in a round."""
-        for client, why in [*failed.items(), *rejections.causes.items()]:
-            before = f"{self.causes[client]}; " if client in self.causes else ""
-            self.causes[client] = f"{before}{about if client in failed else ''}{why}"
+        self.add({client: f"{about}{why}" for client, why in failed.items()})
+        self.add(rejections.causes)
+
+    def add(self, causes: Mapping[int, str]) -> None:
+        """Add causes, after what is known of the same clients."""
+        for client, why in causes.items():
+            self.causes[client] = f"{self.causes[client]}; {why}" if client in self.causes else why

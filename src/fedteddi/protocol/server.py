@@ -7,15 +7,16 @@ from contextlib import suppress
 import numpy as np
 
 from fedteddi.aggregation import Aggregation, State, Vector
-from fedteddi.errors import DivergedError
 from fedteddi.heterogeneity.objective import ObjectiveTerms
 from fedteddi.heterogeneity.sharing import bounded_counts
 from fedteddi.protocol.checks import ReceivedReports, received_reports
+from fedteddi.protocol.claims import bounded_reports
 from fedteddi.protocol.class_norms import update_class_norm
 from fedteddi.protocol.costs import NOTHING, Cost, report_numbers, sending, upload_times_s
 from fedteddi.protocol.gradient_std import measured_gradient_std, who_measures
 from fedteddi.protocol.messages import SKETCH_SIZE, Answers, Request
 from fedteddi.protocol.rejections import Failures
+from fedteddi.protocol.rollback import asked_clients, recover, suspect
 from fedteddi.protocol.round_json.answer import finish_s
 from fedteddi.protocol.state import RoundFacts, ServerState, ask, check_not_diverged
 from fedteddi.protocol.uploads import received_uploads
@@ -63,21 +64,12 @@ def server_round(
     sets of rules without an objective of their own.
     """
     before = dataclasses.replace(state, times_scheduled=state.times_scheduled.copy())
+    game = _Round(state, settings, rule, aggregation, world, model_bits, head_size, baseline_objective)
     try:
-        game = _Round(state, settings, rule, aggregation, world, model_bits, head_size, baseline_objective)
         return (yield from game.play())
     except BaseException as error:
-        frame, number = state.frame, state.round
-        for part in dataclasses.fields(state):
-            setattr(state, part.name, getattr(before, part.name))
-        if not isinstance(error, NotFiniteError):
-            raise
-        raise DivergedError(
-            f"{error.cause} in frame {frame}, round {number}:"
-            f" {error.try_first}lower training.learning_rate={settings.training.learning_rate:g}",
-            frame,
-            number,
-        ) from None
+        recover(state, before, error, settings, game.failures)
+        return game.facts(_Picked())  # nobody was scheduled
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -130,7 +122,7 @@ class _Round:
                 yield from self._estimate_class_norm(received, arrived)
             self.state.hear(received.clients, received.data_mix, received.num_samples)
         self.state.rounds_done += 1
-        return self._facts(picked)
+        return self.facts(picked)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -142,8 +134,10 @@ class _Round:
         return training.learning_rate * training.decay**self.state.rounds_done
 
     def _collect_reports(self) -> Generator[Request, Answers, ReceivedReports | None]:
-        state, everyone = self.state, tuple(range(len(self.state.times_scheduled)))
-        asked = who_measures(self.settings, self.world.seed, state.frame, state.round, len(everyone))
+        state, everyone = self.state, asked_clients(self.state, self.failures)
+        asked = who_measures(
+            self.settings, self.world.seed, state.frame, state.round, len(state.times_scheduled)
+        )
         request = ask(
             "report",
             state,
@@ -155,9 +149,10 @@ class _Round:
         answers = yield request
         received, rejections = received_reports(answers, request, len(state.class_norm), self.settings)
         self.failures.note(answers.failed, rejections)
-        check_not_diverged(state, rejections, anybody=received is not None)
+        check_not_diverged(state, self.settings, rejections, () if received is None else received.clients)
         if received is None:
             return None
+        received = bounded_reports(received, self.settings.server.claim_factor)
         self.reports = self._sending(received, report_numbers(received, self.settings.privacy.epsilon > 0))
         if "gradient_std" in self.needs:
             found = measured_gradient_std(received, asked, self.settings)
@@ -260,14 +255,16 @@ class _Round:
         answers = yield ask("upload", state, scheduled, learning_rate=self.learning_rate, upload_s=upload_s)
         arrived, rejections = valid_uploads(answers, scheduled, state.weights)
         after = None
-        if arrived and shows_not_finite(self.aggregation):  # on a GPU every look is a wait
+        trusting = self.settings.server.quarantine_rounds == 0
+        if arrived and trusting and shows_not_finite(self.aggregation):  # on a GPU every look is a wait
             with suppress(NotFiniteError):
                 after = self._aggregated(received, arrived)
         if after is None:
             drop_not_finite(arrived, rejections)
         self.failures.note(answers.failed, rejections)
-        check_not_diverged(state, rejections, anybody=bool(arrived))
+        check_not_diverged(state, self.settings, rejections, arrived)
         if arrived:
+            suspect(state, self.settings, arrived, self.failures)
             state.weights, state.aggregation = after or self._aggregated(received, arrived)
             state.not_finite = frozenset()
             state.times_scheduled[list(arrived)] += 1
@@ -278,7 +275,8 @@ class _Round:
         name = self.settings.server.aggregation
         return aggregated(self.aggregation, name, uploads, self.state.aggregation)
 
-    def _facts(self, picked: _Picked) -> RoundFacts:
+    def facts(self, picked: _Picked) -> RoundFacts:
+        """Return what the round came to."""
         state, settings = self.state, self.settings
         return RoundFacts(
             frame=state.frame,

@@ -1,6 +1,6 @@
 """What the server carries from round to round, what it asks with it, and what a round came to."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from fedteddi.protocol.messages import Kind, Request
 from fedteddi.protocol.rejections import Rejections
 from fedteddi.protocol.vectors import NotFiniteError
 from fedteddi.schedulers.schedule import Schedule
+from fedteddi.settings import Settings
 
 
 @dataclass(kw_only=True)
@@ -36,6 +37,16 @@ class ServerState:
     not_finite: frozenset[int] = frozenset()
     gradient_std: float = 0.0  # the last σ̂: it stays where none of those asked for a variance sends one
     scheduler_state: State = None  # what a rule with memory carries from round to round
+    # Only with `server.quarantine_rounds` (protocol/rollback.py):
+    good: Vector | None = None  # the last model that others than its makers could train
+    good_aggregation: State = None  # what the aggregation rule remembered then
+    suspects: dict[int, float] = field(
+        default_factory=dict
+    )  # who made it what it is now: ‖w_n − w‖, by client
+    alone: tuple[int, ...] = ()  # who uploaded alone in the last rounds, as long as it is the same client
+    quarantine: dict[int, int] = field(
+        default_factory=dict
+    )  # after which `rounds_done` a client is asked again
 
     def hear(self, clients: Iterable[int], mixes: np.ndarray, num_samples: np.ndarray) -> None:
         """Take down what clients say of their data: class mixes [n, C], and how many samples they hold, [n]."""
@@ -51,6 +62,7 @@ class ServerState:
         # Data that changed within a frame have drifted since it began.
         self.previous_mix, self.first_mix, self.current_mix = self.current_mix | self.first_mix, {}, {}
         self.times_scheduled = np.zeros_like(self.times_scheduled)
+        self.good, self.good_aggregation, self.suspects = None, None, {}  # the model is another one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +89,17 @@ class RoundFacts:
     epsilon_spent: float | None  # of each client at most, up to this frame; None: nothing is hidden
 
 
-def check_not_diverged(state: ServerState, rejections: Rejections, *, anybody: bool) -> None:
+def check_not_diverged(
+    state: ServerState, settings: Settings, rejections: Rejections, valid: Collection[int]
+) -> None:
     """Tell a run that diverged from one broken client (docs/metrics.md).
 
     It has diverged when two clients say so by their numbers and nobody has sent a valid answer meanwhile; where there
-    is only one client, that one.
+    is only one client, that one. With `server.quarantine_rounds`, valid answers speak against it only if they are at
+    least as many: whoever spoilt the model may say that all is well.
     """
-    if anybody or not rejections.not_finite:
+    enough = len(rejections.not_finite) if settings.server.quarantine_rounds else 1
+    if not rejections.not_finite or len(valid) >= enough:
         return
     state.not_finite = state.not_finite | rejections.not_finite
     if len(state.not_finite) >= min(2, len(state.times_scheduled)):

@@ -50,13 +50,9 @@ def valid_uploads(
     for client in asked:
         if client in answers.given:
             upload = answers.given[client]
-            try:
+            with rejections.of(client, "upload"):
                 _check_like("upload", upload, weights, shape)
-                if upload.dtype != weights.dtype:
-                    raise Rejected(f"upload holds {upload.dtype}, the model {weights.dtype}")
                 found[client] = upload
-            except Rejected as rejected:
-                rejections.add(client, rejected)
     return found, rejections
 
 
@@ -109,24 +105,19 @@ def valid_gradients(
     for client, part in answers.given.items():
         if client != ALL_CLIENTS and client not in asked:
             continue
-        try:
+        with rejections.of(client, "class gradients"):
             if not isinstance(part, ClassGradients):
                 raise Rejected(f"class gradients are of type {type(part).__name__}")
             counts = _drawn(part.counts, wanted.sum(axis=0) if client == ALL_CLIENTS else wanted[client])
             found[client] = ClassGradients(gradient_sum=_rows(part, counts), counts=counts)
-        except Rejected as rejected:
-            rejections.add(client, rejected)
     if size is None:
         sizes = Counter(len(row) for part in found.values() for row in part.gradient_sum.values())
         size = sizes.most_common(1)[0][0] if sizes else 0
-    for client, part in list(found.items()):
-        try:
+    for client, part in found.items():
+        with rejections.of(client, "class gradients"):
             for row in part.gradient_sum.values():
                 _check_like("class gradient", row, weights, (size,))
-        except Rejected as rejected:
-            rejections.add(client, rejected)
-            del found[client]
-    return found, rejections
+    return {client: part for client, part in found.items() if client not in rejections.causes}, rejections
 
 
 def _valid_norms(part: ClassNorms, most: np.ndarray) -> tuple[dict[int, ClassGradients], Rejections]:
@@ -201,7 +192,5 @@ def _check_like(name: str, vector: Any, model: Vector, shape: tuple[int, ...]) -
         raise Rejected(f"{name} has shape {tuple(vector.shape)}, not {shape}")
     if getattr(vector, "device", None) != getattr(model, "device", None):
         raise Rejected(f"{name} lies on {vector.device}, the model on {model.device}")
-    if vector.dtype != model.dtype and not str(vector.dtype).removeprefix("torch.").startswith(
-        ("float", "bfloat")
-    ):
-        raise Rejected(f"{name} holds {vector.dtype}, not real numbers")
+    if vector.dtype != model.dtype:
+        raise Rejected(f"{name} holds {vector.dtype}, the model {model.dtype}")

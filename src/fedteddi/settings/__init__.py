@@ -1,7 +1,7 @@
 """One experiment as validated data: TOML in, TOML out. A file for each group of sections; keys describe themselves."""
 
 from fedteddi.settings.estimates import EstimateSettings, EvaluationSettings
-from fedteddi.settings.experiment import Settings, override, parse_settings
+from fedteddi.settings.experiment import Settings, on_fleet, override, parse_settings
 from fedteddi.settings.experiments import EXPERIMENTS, load_experiment
 from fedteddi.settings.files import read_settings, write_settings
 from fedteddi.settings.key import Positive, Section
@@ -25,6 +25,7 @@ __all__ = [
     "Settings",
     "TrainingSettings",
     "load_experiment",
+    "on_fleet",
     "override",
     "parse_settings",
     "read_settings",

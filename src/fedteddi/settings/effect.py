@@ -32,6 +32,10 @@ FLEET = (
     "pace",
     "data",
     "frames",
+    "aggregation",
+    "max_sample_share",
+    "quarantine_rounds",
+    "claim_factor",
 )
 
 

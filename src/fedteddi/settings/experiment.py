@@ -74,6 +74,17 @@ def parse_settings(data: dict[str, Any]) -> Settings:
         raise InputError(_sentence(error)) from None
 
 
+def on_fleet(settings: Settings) -> Settings:
+    """Return the settings as a fleet plays them: what [server] and [estimates] leave at their defaults is [fleet]'s."""
+    server, fleet, usual = settings.server, settings.fleet, ServerSettings()
+    shared = [part for part in ServerSettings.model_fields if part in FleetSettings.model_fields]
+    left = [part for part in shared if getattr(server, part) == getattr(usual, part)]
+    own = {f"server__{part}": getattr(fleet, part) for part in left}
+    if settings.estimates.class_gradients == "full":
+        own["estimates__class_gradients"] = fleet.class_gradients
+    return settings.changed(**own)
+
+
 def override(settings: Settings, words: list[str]) -> Settings:
     """Apply `key=value` words, such as `radio.deadline_s=1.2`; values are read as TOML, or else as text."""
     changes: dict[str, Any] = {}

@@ -20,6 +20,18 @@ class ServerSettings(Section):
         1.0, "The most that α_n of one client may be in any average; 1: no bound."
     )
 
+    quarantine_rounds: Annotated[int, Field(ge=0)] = key(
+        0,
+        "For how many rounds a client is not asked whose upload made the model diverge, which is put back, or who"
+        " uploaded alone three times in a row; 0: nobody, and a run that diverges ends.",
+        unit="rounds",
+    )
+    claim_factor: Annotated[float, Field(ge=0, allow_inf_nan=False)] = key(
+        0.0,
+        "How many times the others' median what one client says of σ̂², loss, update norm and class gradients may"
+        " be, and a computation time this part of it; 0: no bound.",
+    )
+
 
 class PrivacySettings(Section):
     """Noise on the class histograms that clients release, one a frame (docs/privacy.md)."""
@@ -81,4 +93,16 @@ class FleetSettings(Section):
     )
     changed_mix: Annotated[float, Field(gt=0, le=2)] = key(
         0.1, "How far a mix must have moved since the frame began to count as changed: Σ_c |p^(c) − p'^(c)|."
+    )
+    aggregation: str = key(
+        "norm-clipping", "server.aggregation on a fleet, where that is left at fedavg.", named="aggregations"
+    )
+    max_sample_share: Annotated[float, Field(gt=0, le=1)] = key(
+        0.2, "server.max_sample_share on a fleet, where that is left at 1."
+    )
+    quarantine_rounds: Annotated[int, Field(ge=0)] = key(
+        10, "server.quarantine_rounds on a fleet, where that is left at 0.", unit="rounds"
+    )
+    claim_factor: Annotated[float, Field(ge=0, allow_inf_nan=False)] = key(
+        30.0, "server.claim_factor on a fleet, where that is left at 0."
     )

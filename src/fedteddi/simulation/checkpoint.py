@@ -29,6 +29,8 @@ def save_checkpoint(run: Run) -> None:
     tensors = {"weights": state.weights.cpu()}
     if run.best_weights is not None:
         tensors["best_weights"] = run.best_weights.cpu()
+    if state.good is not None:
+        tensors["good"] = state.good.cpu().clone()  # it may be the same model
     for name in MIXES:
         if mixes := getattr(state, name):
             tensors[f"{name}.clients"] = torch.tensor([*mixes])
@@ -44,6 +46,10 @@ def save_checkpoint(run: Run) -> None:
         "gradient_std": state.gradient_std,
         "num_samples": list(state.num_samples.items()),
         "seen_before": sorted(state.seen_before),
+        "suspects": [*state.suspects.items()],
+        "quarantine": [*state.quarantine.items()],
+        "alone": list(state.alone),
+        "good_aggregation": _packed(state.good_aggregation, "good_aggregation", tensors),
         "aggregation": _packed(state.aggregation, "aggregation", tensors),
         "best_aggregation": _packed(run.best_aggregation, "best_aggregation", tensors),
         "best_loss": run.best_loss if np.isfinite(run.best_loss) else None,
@@ -150,6 +156,11 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.seen_before = frozenset(facts.get("seen_before", ()))
     state.not_finite = frozenset(facts.get("not_finite", ()))  # checkpoints before this was kept: nobody
     state.gradient_std = facts.get("gradient_std", 0.0)
+    # Checkpoints before these were kept: nobody was suspected of anything.
+    state.good = tensors["good"].to(device) if "good" in tensors else None
+    state.good_aggregation = _unpacked(facts.get("good_aggregation"), tensors, device)
+    state.suspects, state.quarantine = dict(facts.get("suspects", ())), dict(facts.get("quarantine", ()))
+    state.alone = tuple(facts.get("alone", ()))
     if "scheduler_state" in facts:  # else the rule had no memory then
         state.scheduler_state = from_json(facts["scheduler_state"])
     run.finished = facts["finished"]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -15,6 +15,8 @@ from fedteddi.learning.local_training import LOCAL_TRAINING
 from fedteddi.learning.local_training.laws import refuse_broken
 from fedteddi.learning.models import MODELS
 from fedteddi.protocol.record import RoundRecord
+from fedteddi.protocol.rejections import Failures
+from fedteddi.protocol.rollback import put_back
 from fedteddi.protocol.state import ServerState
 from fedteddi.registry import source_checksums
 from fedteddi.results.folder import Failure, RunFolder
@@ -117,15 +119,24 @@ class Run:
     def keep(self, record: RoundRecord, timing: dict[str, Any]) -> None:
         """Add a round to the record, and to the folder if there is one."""
         if not math.isfinite(record.loss or 0.0):  # large weights can be finite while their loss is not
+            record = self._put_back(record)
+        self.records.append(record)
+        if self.folder is not None:
+            self.folder.append(record, timing)
+
+    def _put_back(self, record: RoundRecord) -> RoundRecord:
+        """Put back the last good model after a round whose model has no finite loss, or end the run here."""
+        named = put_back(self.state, self.settings)
+        if not named:
             raise DivergedError(
                 f"training diverged in frame {record.frame}, round {record.round} (its loss is not finite):"
                 f" lower training.learning_rate={self.settings.training.learning_rate:g}",
                 record.frame,
                 record.round,
             )
-        self.records.append(record)
-        if self.folder is not None:
-            self.folder.append(record, timing)
+        failures = Failures({int(client): why for client, why in record.failures.items()})
+        failures.add(named)
+        return replace(record, loss=None, failures={str(n): why for n, why in failures.causes.items()})
 
     def keep_if_best(self, loss: float) -> None:
         """Keep the current model if its loss is the lowest of the frame: it starts the next one."""
