@@ -73,7 +73,7 @@ def test_evaluation_follows_what_devices_report(tmp_path: Path) -> None:
     def counts(number: int, frame: int, _round: int) -> list[int]:
         return [30 if frame and number < 2 else 0, 0, 0, 10, 20]
 
-    settings = living(rounds=[1, 2], scenario__arrivals=[])
+    settings = living(rounds=[1, 2], scenario__arrivals=[], fleet__max_sample_share=1.0)
     record = played(Living(settings, tmp_path, counts), settings)
     assert rounds_of(record) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
     for one in record.records:
