@@ -1,6 +1,9 @@
 """Names of Python objects: the same one for the same thing, another for another; options where they say all."""
 
+import os
 import re
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -160,3 +163,50 @@ def test_rules_are_written_with_their_options_where_that_says_all() -> None:
     odd = Loud(kind="a,b=c")  # such a text would be read as two options
     assert rule_text(odd).startswith("python:Loud")
     assert make_scheduler("fedteddi", lambda0=4.0) == FedTeddi(lambda0=4.0)
+
+
+def test_an_object_that_was_changed_since_has_another_name() -> None:
+    """Resuming with it would play something else under the same name."""
+    hiding = Hiding(1.0)
+    first = name_in_python(hiding)
+    assert name_in_python(hiding) == first
+    hiding._level = 2.0
+    assert name_in_python(hiding) != first
+    hiding._level = 1.0
+    assert name_in_python(hiding) == first
+
+
+NAMED = """
+import fedteddi.given as given
+def pick(view, rng):
+    return view in {"a", "b", "c", "d"}
+print(given.name_in_python(lambda view: view in {"a", "b", "c", "d"}), given.code_of(pick))
+"""
+
+
+def test_the_order_of_a_set_is_no_part_of_a_name() -> None:
+    """It follows the hash seed, another one in every process."""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", NAMED],
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2)
+    ]
+    assert "python:lambda@" in said[0]
+    assert said[0] == said[1]
+
+
+def test_a_cell_that_is_not_filled_yet() -> None:
+    def made() -> Any:
+        def heard() -> Any:
+            return later
+
+        name = name_in_python(heard)
+        later = 1
+        return name, later
+
+    assert made()[0].startswith("python:heard")

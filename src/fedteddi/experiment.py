@@ -44,8 +44,9 @@ def simulate(
     """
     how, changes = split_keywords(run, changes)
     if isinstance(changes.get("scheduler"), str) and (rule := named_rule(changes["scheduler"])).options:
-        changes = {"name": rule.name, "scheduler_options": rule.options} | changes
-        changes["scheduler"] = rule.scheduler
+        rule = rule.having(changes.pop("scheduler_options", {}))
+        changes = {"name": rule.name} | changes
+        changes |= {"scheduler": rule.scheduler, "scheduler_options": rule.options}
     chosen = settings_of(settings).changed(**changes)
     if chosen.scheduler in REFERENCES:
         raise InputError(f"{chosen.scheduler} is a reference bound: run it with compare")
@@ -61,7 +62,7 @@ def compare(
     settings: Experiment | None = None,
     *,
     schedulers: Iterable[str | Any],
-    seeds: Iterable[int] = range(5),
+    seeds: int | Iterable[int] = range(5),
     deadlines_s: Iterable[float] | None = None,
     options: Mapping[str, Any] | None = None,
     run: RunOptions | None = None,
@@ -69,15 +70,15 @@ def compare(
 ) -> Study:
     """Run schedulers × seeds × deadlines together, on the same data, channels, delays and batches.
 
-    A scheduler may also be a class, an instance or a function of yours. `options` are given to every scheduler that
-    has them, such as `{"on_no_fit": "skip"}`; what a scheduler is named with comes first: `fedteddi[on_no_fit=stop]`.
-    `changes` replace settings; what `RunOptions` has may be given as keywords too: `compare(…, out="runs/mine")`.
-    A run that diverges ends there (`study.failures`); the others go on. `ray` spreads the runs over a Ray cluster
-    (docs/cluster.md).
+    A scheduler may also be a class, an instance or a function of yours. `seeds` names them, or says how many. `options`
+    are given to every scheduler that has them, such as `{"on_no_fit": "skip"}`; what a scheduler is named with comes
+    first: `fedteddi[on_no_fit=stop]`. `changes` replace settings; what `RunOptions` has may be given as keywords too:
+    `compare(…, out="runs/mine")`. A run that diverges ends there (`study.failures`); the others go on. `ray` spreads
+    the runs over a Ray cluster (docs/cluster.md).
     """
     how, changes = split_keywords(run, changes)
     base = settings_of(settings).changed(**changes)
-    each = runs_of(base, named_schedulers(schedulers), seeds, deadlines_s, options or {})
+    each = runs_of(base, named_schedulers(schedulers), seeds_of(seeds), deadlines_s, options or {})
     return Study(tuple(play_runs(each, how).values()))
 
 
@@ -106,6 +107,11 @@ def runs_of(
     return each
 
 
+def seeds_of(given: int | Iterable[int]) -> list[int]:
+    """Return seeds, each once: those that are given, or so many from 0 on."""
+    return list(dict.fromkeys(map(int, range(given) if isinstance(given, int) else given)))
+
+
 def settings_of(given: Experiment | None) -> Settings:
     """Return an experiment's settings; the defaults where none is given."""
     if given is None:
@@ -116,7 +122,7 @@ def settings_of(given: Experiment | None) -> Settings:
 def named_schedulers(schedulers: Iterable[str | Any]) -> list[str]:
     """Return the schedulers' names, each once; objects without a name of their own must be called differently."""
     found: dict[str, Any] = {}
-    for given in schedulers:
+    for given in [schedulers] if isinstance(schedulers, str) else schedulers:
         name = called = given if isinstance(given, str) else rule_text(given)
         if not isinstance(given, str) and name.startswith(PYTHON):
             called = f"{PYTHON}{label_in(name)}"

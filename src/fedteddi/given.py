@@ -24,11 +24,11 @@ def name_in_python(given: Any) -> str:
     """
     if name := importable_name(given):
         return name
-    for name, known in _GIVEN.items():
-        if known is given:
-            return name
     content = _content(given)
     sum_ = "" if content is None else f"{MARK}{hashlib.sha256(content).hexdigest()[:8]}"
+    for name, known in _GIVEN.items():
+        if known is given and name.endswith(sum_):  # else it has changed since it was named
+            return name
     number, name = 1, f"{PYTHON}{label_of(given)}{sum_}"
     while name in _GIVEN and not _follows(given, _GIVEN[name]):
         number += 1
@@ -118,7 +118,10 @@ def _alike(one: Any, other: Any) -> bool:
 def _content(given: Any) -> bytes | None:
     """Return what tells an object from others of its class; of a function its code, defaults and closure."""
     if inspect.isfunction(given):
-        cells = [cell.cell_contents for cell in given.__closure__ or ()]
+        try:
+            cells = [cell.cell_contents for cell in given.__closure__ or ()]
+        except ValueError:  # a cell that is not filled yet
+            return None
         held = _pickled((given.__defaults__, given.__kwdefaults__, cells))
         return held and held + repr(_of_code(given.__code__)).encode()
     return _pickled(given) or _pickled(
@@ -128,8 +131,14 @@ def _content(given: Any) -> bytes | None:
 
 def _of_code(code: CodeType) -> tuple[Any, ...]:
     """Return what code does, wherever it was written."""
-    constants = [_of_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
-    return code.co_code, code.co_names, *constants
+    return code.co_code, code.co_names, *map(_of_constant, code.co_consts)
+
+
+def _of_constant(one: Any) -> Any:
+    """Return what tells a constant, the same in every process: the order of a set differs."""
+    if isinstance(one, CodeType):
+        return _of_code(one)
+    return sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one)
 
 
 def _pickled(value: Any) -> bytes | None:

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from fedteddi.errors import InputError, nearest_hint
-from fedteddi.experiment import Experiment, named_schedulers, play_in_turn, run_name, runs_of, settings_of
+from fedteddi.experiment import (
+    Experiment,
+    named_schedulers,
+    play_in_turn,
+    run_name,
+    runs_of,
+    seeds_of,
+    settings_of,
+)
 from fedteddi.registry import read_value
 from fedteddi.results.points import Point, folder_of, frozen, point_of, value_at
 from fedteddi.results.runs import RunRecord, Study
@@ -29,7 +37,7 @@ def sweep(
     settings: Experiment | None = None,
     *,
     schedulers: Iterable[str | Any] | None = None,
-    seeds: Iterable[int] = range(5),
+    seeds: int | Iterable[int] = range(5),
     deadlines_s: Iterable[float] | None = None,
     options: Mapping[str, Any] | None = None,
     run: RunOptions | None = None,
@@ -48,10 +56,10 @@ def sweep(
     base = settings_of(settings)
     swept = {key: [*value] for key, value in changes.items() if _is_swept(base, key, value)}
     base = base.changed(**{key: value for key, value in changes.items() if key not in swept})
-    _check_keys(swept, deadlines_s is not None)
+    _check_keys(swept, has_deadlines=deadlines_s is not None, has_data=how.data is not None)
     rules = [base.scheduler] if schedulers is None else named_schedulers(schedulers)
     times = None if deadlines_s is None else list(deadlines_s)
-    numbers = list(seeds)
+    numbers = seeds_of(seeds)
     each: dict[str, Settings] = {}
     points: dict[str, Point] = {}
     for values in product(*swept.values()):
@@ -87,6 +95,10 @@ def read_sweep(words: Iterable[str]) -> dict[str, list[Any]]:
         if (name := key.replace(".", "__")) in found:
             raise InputError(f"--sweep {key} is given twice: list all its values in one")
         found[name] = [read_value(value.strip()) for value in _parted(values)]
+        if isinstance(value_at(Settings(), key), list) and not all(
+            isinstance(value, list) for value in found[name]
+        ):
+            raise InputError(f"--sweep {key}: its values are lists: write {key}=[0,20],[0,40]")
     return found
 
 
@@ -112,7 +124,7 @@ def _is_swept(base: Settings, key: str, value: Any) -> bool:
     return isinstance(value, many)
 
 
-def _check_keys(swept: Mapping[str, list[Any]], has_deadlines: bool) -> None:
+def _check_keys(swept: Mapping[str, list[Any]], *, has_deadlines: bool, has_data: bool) -> None:
     """Refuse a sweep over nothing, or over what has an argument of its own."""
     if not swept:
         raise InputError("nothing is swept: give a key a list of values, such as scenario__alpha=[0.1, 1]")
@@ -121,6 +133,8 @@ def _check_keys(swept: Mapping[str, list[Any]], has_deadlines: bool) -> None:
             raise InputError(f"{key.replace('__', '.')}: no values to sweep over: give at least one")
         if key in ARGUMENTS:
             raise InputError(f"{key} cannot be swept: use {ARGUMENTS[key]}")
+    if has_data and "dataset" in swept:
+        raise InputError("dataset is swept, and data= is one data set: leave data= out")
     if has_deadlines and "radio__deadline_s" in swept:
         raise InputError("radio.deadline_s is swept: leave deadlines_s (--deadline) out")
 

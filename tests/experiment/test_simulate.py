@@ -279,9 +279,9 @@ def test_a_checkpoint_keeps_all_the_server_knows(tmp_path: Path) -> None:
     for field in dataclasses.fields(run.state):
         one, other = getattr(run.state, field.name), getattr(fresh.state, field.name)
         if isinstance(one, dict):
-            assert {n: mix.tolist() for n, mix in one.items()} == {
-                n: mix.tolist() for n, mix in other.items()
-            }
+            assert {n: np.asarray(held).tolist() for n, held in one.items()} == {
+                n: np.asarray(held).tolist() for n, held in other.items()
+            }, field.name
         else:
             assert np.array_equal(np.asarray(one), np.asarray(other)), field.name
     assert run.state.times_scheduled.sum() > 0

@@ -316,3 +316,30 @@ def test_values_that_were_not_swept_are_refused(played: Path) -> None:
 
 def test_sweep_is_public() -> None:
     assert fedteddi.sweep is sweep
+
+
+def test_what_cannot_be_swept_says_so_before_anything_is_played() -> None:
+    with pytest.raises(InputError, match=r"--sweep rounds: its values are lists: write rounds=\[0,20\]"):
+        read_sweep(["rounds=1,2"])
+    assert read_sweep(["rounds=[0,1],[0,2]"]) == {"rounds": [[0, 1], [0, 2]]}
+    with pytest.raises(InputError, match="dataset is swept, and data= is one data set"):
+        sweep(SETTINGS, dataset=["fashion-mnist", "cifar10"], data=tiny_data())
+
+
+def test_numpy_numbers_one_name_and_a_number_of_seeds_are_taken() -> None:
+    settings = SETTINGS.changed(seed=np.int64(3), radio__deadline_s=np.float32(0.5))
+    assert (settings.seed, settings.radio.deadline_s) == (3, 0.5)
+    study = compare(settings, schedulers="random", seeds=2, data=tiny_data())
+    assert study.schedulers == ["random"]
+    assert [run.settings.seed for run in study.runs] == [0, 1]
+
+
+def test_options_in_brackets_and_beside_them_are_both_kept() -> None:
+    record = fedteddi.simulate(
+        SETTINGS,
+        scheduler="fedteddi[search=refined]",
+        scheduler_options={"sigma": "literal"},
+        data=tiny_data(),
+    )
+    assert record.settings.scheduler_options == {"search": "refined", "sigma": "literal"}
+    assert record.settings.name == "fedteddi-search-refined-sigma-literal"

@@ -227,10 +227,13 @@ def report(
     """
     if html is not None or open_page:
         refuse_beside(
-            {"--target": target, "--ours": ours, "--svg": svg, "--out": out_folder}, f"{HTML} writes one page"
+            {"--target": target, "--ours": ours, "--svg": svg, "--pdf": pdf, "--out": out_folder},
+            f"{HTML} writes one page",
         )
         make_page(runs, html, opened=open_page, data_dir=data_dir)
         return
+    if data_dir is not None:
+        raise InputError("--data-dir has no effect without --html: leave it out")
     from fedteddi.results.reading import read_study
 
     for value in target or []:

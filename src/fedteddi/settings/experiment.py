@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, ValidationError
 
 from fedteddi.errors import InputError, nearest_hint, shown
@@ -62,7 +63,7 @@ class Settings(Section):
         for name, value in changes.items():
             named |= _named(name, value, changes) if may_be_part(value) else {}
         for name, value in (changes | named).items():
-            _put(data, name.split("__"), value)
+            _put(data, name.split("__"), value.item() if isinstance(value, np.generic) else value)
         return parse_settings(data)
 
 

@@ -22,6 +22,7 @@ from fedteddi.protocol.server import needs_of
 from fedteddi.randomness import keyed_rng
 from fedteddi.results.page.cell import World, world_of
 from fedteddi.results.page.decisions import Retold
+from fedteddi.results.page.own_code import refuse_own_code
 from fedteddi.results.runs import RunRecord
 from fedteddi.schedulers.objectives import has_objective
 from fedteddi.schedulers.registry import make_scheduler
@@ -59,9 +60,14 @@ class Retelling:
             return self._told(run, record, prove)
         except (InputError, OSError, ValueError) as error:
             return str(error)
+        except Exception as error:  # an installed rule may raise anything, and the page is made all the same
+            return f"{type(error).__name__}: {error}"
 
     def _told(self, run: RunRecord, record: RoundRecord, prove: bool) -> Retold:
         settings = run.settings
+        refuse_own_code(settings, "scheduler", "radio.channel", "scenario.replay")
+        if not settings.dataset.endswith(".npz"):
+            refuse_own_code(settings, "dataset")
         rule = make_scheduler(settings.scheduler, **settings.scheduler_options)
         evaluating = rule
         if not has_objective(evaluating):

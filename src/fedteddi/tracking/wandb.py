@@ -38,7 +38,7 @@ class WandB:
             id=run.kept,
             resume=None if run.kept is None else "allow",
             mode=self.mode or os.environ.get("WANDB_MODE") or None,  # W&B reads it once in a process
-            dir=self.folder or None,
+            dir=self.folder or os.environ.get("WANDB_DIR") or None,
             reinit="create_new",
             settings=self._wandb.Settings(silent=True, login_timeout=LOGIN_S),
         )

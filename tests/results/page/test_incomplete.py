@@ -182,3 +182,30 @@ def test_open_hands_the_page_to_a_browser(
     made = cli("report", tmp_path, "--open")
     assert opened == [(tmp_path / "report" / "report.html").as_uri()]
     assert "no browser was found here" in made.out
+
+
+def test_code_that_a_run_names_is_not_run_for_a_page(tmp_path: Path, cli: Callable[..., Outcome]) -> None:
+    """The folder may be anybody's: its scheduler, channel and data set are shown as recorded, never loaded."""
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    file = one(tmp_path / "runs", "random") / "settings.toml"
+    evil = f"{tmp_path / 'evil.py'}:X"
+    file.write_text(
+        file.read_text()
+        .replace('scheduler = "random"', f'scheduler = "{evil}"')
+        .replace('channel = "shadowing"', f'channel = "{evil}"')
+    )
+    assert file.read_text().count("evil.py") == 2
+    done = cli("report", tmp_path / "runs", "--html")
+    assert done.code == 0, done.err
+    assert not (tmp_path / "ran").exists()
+    assert "radio.channel is code of its own" in (tmp_path / "runs" / "report" / "report.html").read_text()
+
+
+def test_runs_that_differ_in_options_alone_are_all_shown(tmp_path: Path) -> None:
+    for search in ("greedy", "refined"):
+        settings = BASE.changed(name="fedteddi", scheduler="fedteddi", scheduler_options={"search": search})
+        made_folder(tmp_path / search / "fedteddi-s0", settings)
+    data = page(tmp_path)
+    names = [group["name"] for condition in data["conditions"] for group in condition["groups"]]
+    assert sorted(names) == ["fedteddi (search=greedy)", "fedteddi (search=refined)"]
+    assert not [note for note in data["notes"] if "twice" in note]

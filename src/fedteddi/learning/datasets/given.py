@@ -60,4 +60,6 @@ def _items(part: str, given: Any) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(
             f"the {part} data have inputs of shapes {sorted(shapes)[:2]}: bring them to one shape"
         )
-    return np.stack(inputs) if inputs else np.zeros((0, 1)), np.array([int(label) for label in labels])
+    return np.stack(inputs) if inputs else np.zeros((0, 1)), np.array(
+        [as_array(f"label of the {part} data", label) for label in labels]
+    )

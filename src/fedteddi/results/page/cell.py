@@ -14,6 +14,7 @@ import numpy as np
 from fedteddi.errors import InputError
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.page.detail import spaced
+from fedteddi.results.page.own_code import refuse_own_code
 from fedteddi.results.runs import REFERENCES, RunRecord
 from fedteddi.settings import Settings
 from fedteddi.wireless.cell import positions_of
@@ -78,6 +79,7 @@ def world_of(runs: Iterable[RunRecord]) -> World | None:
 
 def environment_of(settings: Settings, clients: int) -> Environment:
     """Return a seed's channel and speeds as a run makes them."""
+    refuse_own_code(settings, "radio.channel")
     samples = settings.training.local_steps * settings.training.batch_size
     return Environment.make(settings.radio, settings.seed, clients, samples, rounds=settings.rounds)
 

@@ -71,15 +71,25 @@ def conditions_of(found: Found) -> tuple[list[Condition], list[str]]:
 
 def _grouped(own: Mapping[str, RunRecord], notes: list[str]) -> dict[str, tuple[RunRecord, ...]]:
     """Return runs by scheduler, bounds last, each with its seeds in order; a run that is there twice counts once."""
+    options: dict[str, set[str]] = {}
+    for run in own.values():
+        options.setdefault(run.scheduler, set()).add(repr(run.settings.scheduler_options))
     seen: dict[tuple[str, int], str] = {}
     groups: dict[str, list[RunRecord]] = {}
     for name, run in sorted(own.items(), key=lambda item: _place(item[1])):
-        first = seen.setdefault((run.scheduler, run.settings.seed), name)
+        called = run.scheduler if len(options[run.scheduler]) == 1 else _with_options(run)
+        first = seen.setdefault((called, run.settings.seed), name)
         if first == name:
-            groups.setdefault(run.scheduler, []).append(run)
+            groups.setdefault(called, []).append(run)
         else:
             notes.append(f"{run.title} is there twice: {first} is shown, {name} is not.")
     return {scheduler: tuple(runs) for scheduler, runs in groups.items()}
+
+
+def _with_options(run: RunRecord) -> str:
+    """Return a scheduler's name with its options, where runs of one name differ in them."""
+    given = ", ".join(f"{key}={value}" for key, value in run.settings.scheduler_options.items())
+    return f"{run.scheduler} ({given or 'defaults'})"
 
 
 def _place(run: RunRecord) -> tuple[bool, bool, str, int]:

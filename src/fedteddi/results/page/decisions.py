@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedteddi.errors import InputError
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.page.detail import spaced
+from fedteddi.results.page.own_code import refuse_own_code
 from fedteddi.results.page.schedule import shown_rounds
 from fedteddi.results.runs import REFERENCES, RunRecord
 from fedteddi.schedulers.registry import make_scheduler
@@ -52,11 +52,12 @@ def told_decisions(
 def called(run: RunRecord) -> tuple[str, str, str]:
     """Return what the rule calls its objective and its first two terms."""
     try:
+        refuse_own_code(run.settings, "scheduler")
         rule = make_scheduler(run.settings.scheduler, **run.settings.scheduler_options)
-    except InputError:  # a part of the user's that is not here any more
+        objective, first, second = map(str, getattr(rule, "called", PLAIN))
+    except Exception:  # a part of the user's, or of a package, that is not here any more or has changed
         return PLAIN
-    words = getattr(rule, "called", PLAIN)
-    return (str(words[0]), str(words[1]), str(words[2]))
+    return objective, first, second
 
 
 def _told(run: RunRecord, record: RoundRecord, retold: Retold | str | None) -> dict[str, Any]:
