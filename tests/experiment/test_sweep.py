@@ -1,5 +1,6 @@
 """Comparisons over any settings: played, resumed, read back, tabulated, drawn."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -343,3 +344,15 @@ def test_options_in_brackets_and_beside_them_are_both_kept() -> None:
     )
     assert record.settings.scheduler_options == {"search": "refined", "sigma": "literal"}
     assert record.settings.name == "fedteddi-search-refined-sigma-literal"
+
+
+def test_a_sweep_is_drawn_for_print_too(tmp_path: Path) -> None:
+    """A page's width at most (7.16 inches), the title in the caption, not in the picture."""
+    runs = tuple(
+        replace(made_run("random", 0, [0.2, 0.4 + alpha / 10]), point={"scenario.alpha": alpha})
+        for alpha in (0.5, 1.0)
+    )
+    write_report(Study(runs), tmp_path, pdf=True)
+    assert "sweep: Sweep of scenario.alpha: " in (tmp_path / "captions.md").read_text()
+    (width,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", (tmp_path / "sweep.pdf").read_bytes())
+    assert float(width) <= 7.16 * 72 + 1

@@ -6,7 +6,7 @@ import pytest
 
 from fedteddi.protocol.record import RoundRecord
 from fedteddi.results.folder import Failure
-from fedteddi.results.rows import Row, accuracy_lines, rows_of
+from fedteddi.results.rows import Row, _label, accuracy_lines, rows_of
 from fedteddi.settings import Settings
 
 ROUNDS = [0, 4]
@@ -94,3 +94,13 @@ def test_lines_name_every_rule_with_the_round_and_stay_within_the_width() -> Non
     assert lines[-1] == "balanced accuracy after frame 1 round 0: slow 0.250"
     text = " ".join(line.strip() for line in lines)
     assert all(f"{name} {i / 100:.3f}" in text for i, name in enumerate(names))
+
+
+def test_of_a_sweep_the_rule_comes_first_and_keys_are_short() -> None:
+    """Names are cut at their ends: what tells the rows apart must not stand there."""
+    settings = Settings().changed(name="random", scheduler="random")
+    keys = [f"scenario.alpha=0.1,radio.deadline_s={time}/random-d1" for time in (0.8, 1.2)]
+    assert [_label(key, settings, True) for key in keys] == [
+        "random alpha=0.1 deadline_s=0.8",
+        "random alpha=0.1 deadline_s=1.2",
+    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from fedteddi.cli.output import out
+from fedteddi.cli.output import out, stdout_to_stderr
 from fedteddi.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def make_page(runs: Path, file: str | None, *, opened: bool, data_dir: Path | No
     from fedteddi.results.page.build import write_page
 
     path = Path(file) if file else runs / DEFAULT
-    write_page(runs, path, _retelling(data_dir))
+    with stdout_to_stderr():  # decisions are proven by a solver that prints
+        write_page(runs, path, _retelling(data_dir))
     out.print(f"{path}: open it in any browser; it needs no network", soft_wrap=True)
     if opened and not webbrowser.open(path.resolve().as_uri()):
         out.print(f"no browser was found here: open {path.resolve().as_uri()}", soft_wrap=True)

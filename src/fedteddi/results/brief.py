@@ -184,5 +184,8 @@ def _finished(study: Study, rule: str, deadline_s: float) -> list[RunRecord]:
 
 
 def _seeds(study: Study) -> str:
-    count = len({run.settings.seed for run in study.runs if run.finished})
-    return ONE if count == 1 else f"{count} seeds"
+    """Say how many seeds the schedulers have: not all of them the same number where some are not finished."""
+    counts = {len(runs) for _, rule, runs in groups(study) if rule not in REFERENCES} or {1}
+    if counts == {1}:
+        return ONE
+    return f"{max(counts)} seeds" if len(counts) == 1 else f"{min(counts)} to {max(counts)} seeds"

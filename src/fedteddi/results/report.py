@@ -13,6 +13,7 @@ from fedteddi.results.drawing import save
 from fedteddi.results.runs import ACCURACIES, Study
 from fedteddi.results.starts import paragraph, started_otherwise
 from fedteddi.results.styles import PRINT, SCREEN, Style
+from fedteddi.results.sweep_figure import MEANS, over_key
 from fedteddi.results.tables import markdown
 
 
@@ -66,10 +67,10 @@ def make_figures(study: Study, style: Style = SCREEN) -> dict[str, Figure]:
     Of a sweep: accuracy over its first key.
     """
     study.check_reportable()
-    if study.swept:
-        return {"sweep": study.sweep_figure()}
     drawn = {}
     with mpl.rc_context(style.rc):
+        if study.swept:
+            return {"sweep": over_key(study, MEANS, None, style)}
         for frame in study.frames:
             drawn[f"figure3-accuracy-frame{frame}"] = figures.accuracy_over_rounds(study, frame, style)
             drawn[f"figure4-scheduled-frame{frame}"] = figures.scheduled_clients(study, frame, style)

@@ -89,8 +89,11 @@ def _label(key: str, settings: Settings, by_deadline: bool) -> str:
     level, _, own = key.rpartition("/")
     deadline = f"{settings.radio.deadline_s:.12g}"
     if own in (f"{settings.name}-d{deadline}", settings.name, ""):
-        at = by_deadline and settings.name not in REFERENCES
+        at = by_deadline and settings.name not in REFERENCES and "deadline_s=" not in level
         own = f"{settings.name} {deadline} s" if at else settings.name
+    if "=" in level:  # of a sweep: the rule first, for names are cut at their ends
+        parts = [part.partition("=") for part in level.split(",")]
+        return " ".join([own, *(f"{key.rpartition('.')[2]}{sign}{value}" for key, sign, value in parts)])
     return f"{level}/{own}" if level else own
 
 

@@ -13,12 +13,14 @@ from fedteddi.results.drawing import colours_of, finished, line, panels
 from fedteddi.results.measures import measure
 from fedteddi.results.points import Point, are_numbers, in_words, ordered, written
 from fedteddi.results.runs import RunRecord, Study
+from fedteddi.results.styles import SCREEN, Style
 from fedteddi.results.tables import groups
 
+MEANS = ("mean_balanced", "mean_global")
 LOGARITHMIC_FROM = 20.0  # the ratio of the largest to the smallest value
 
 
-def over_key(study: Study, metrics: Sequence[str], frame: int | None) -> Figure:
+def over_key(study: Study, metrics: Sequence[str], frame: int | None, style: Style = SCREEN) -> Figure:
     """Draw measures over a sweep's first key, a row for each, a panel for each value of the others (mean, deviation).
 
     A line has the seeds that are finished at all its points, and a gap where a rule has none.
@@ -30,7 +32,7 @@ def over_key(study: Study, metrics: Sequence[str], frame: int | None) -> Figure:
     values = [point[key] for point in ordered({key: run.point[key]} for run in study.runs)]
     places = ordered({k: run.point[k] for k in others} for run in study.runs)
     columns = [(place, deadline_s) for place in places for deadline_s in _deadlines(study)]
-    figure, axes = panels(len(metrics), len(columns))
+    figure, axes = panels(len(metrics), len(columns), style)
     colours = colours_of(study.schedulers)
     for row, name in zip(axes, metrics, strict=True):
         for ax, (place, deadline_s) in zip(row, columns, strict=True):
@@ -43,7 +45,11 @@ def over_key(study: Study, metrics: Sequence[str], frame: int | None) -> Figure:
             ax.set_title(_title(study, place, deadline_s))
         _alike(row)
     title = f"Sweep of {' and '.join(study.swept)}: {study.runs[0].settings.dataset}"
-    return finished(figure, axes, study.schedulers, [_note(study, frame)], title)
+    note = _note(study, frame)
+    figure.set_label(f"{title}. {note}")
+    if not style.has_words:
+        return finished(figure, axes, study.schedulers)
+    return finished(figure, axes, study.schedulers, [note], title)
 
 
 Line = dict[Any, list[RunRecord]]  # the finished runs of a rule, by the key's value

@@ -54,7 +54,9 @@ def headline(condition: Condition, frame: int, accuracy: Accuracy) -> dict[str, 
     }
     best_first = sorted(final, key=lambda name: -final[name])
     target = _target(groups, frame, accuracy)
-    over = f"{_counted(len(seeds), 'seed')}{'' if len(condition.frames) == 1 else f', frame {frame}'}"
+    fewest = min(len(runs) for runs in groups.values())
+    several = f"{fewest} to {len(seeds)} seeds" if fewest < len(seeds) else _counted(len(seeds), "seed")
+    over = f"{several}{'' if len(condition.frames) == 1 else f', frame {frame}'}"
     ends = ", ".join(f"{name} {final[name]:.1%}" for name in best_first[:NAMED])
     rest = f" (and {len(best_first) - NAMED} more below)" if len(best_first) > NAMED else ""
     waiting = [name for name in condition.groups if name not in REFERENCES and name not in groups]
