@@ -6,10 +6,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from fedteddi import InputError, Settings, compare, simulate
+from fedteddi.protocol.rejections import Failures
+from fedteddi.protocol.rollback import make_room
+from fedteddi.protocol.state import ServerState
 from fedteddi.results.reading import read_run
 from fedteddi.results.runs import RunRecord
 from fedteddi.schedulers.schedule import Schedule
@@ -198,6 +202,23 @@ def test_who_uploads_alone_again_and_again_makes_room() -> None:
     found = simulate(guarded().changed(rounds=[9]), scheduler=only_two, data=tiny_data())
     assert [list(record.clients) for record in found.records[1:]] == [[2]] * 3 + [[0]] * 3 + [[2]] * 3
     assert found.records[3].failures == {
-        HOSTILE: "it uploaded alone in 3 rounds: it is in quarantine for 3 rounds"
+        HOSTILE: "it was scheduled alone in 3 rounds: it is in quarantine for 3 rounds"
     }
     assert found.records[4].failures == {HOSTILE: "in quarantine, 3 rounds to go"}
+
+
+def test_who_is_scheduled_alone_and_sends_nothing_makes_room_too() -> None:
+    """Silent, or sending what is rejected, it would keep the model from moving for ever."""
+    state = ServerState(
+        weights=torch.zeros(1),
+        class_norm=np.ones(2),
+        classes_seen=np.zeros(2, dtype=bool),
+        times_scheduled=np.zeros(6, dtype=np.int64),
+    )
+    failures = Failures()
+    for done in range(3):
+        state.rounds_done = done
+        assert not state.quarantine
+        make_room(state, guarded(), (hostile.HOSTILE,), failures)
+    assert state.quarantine == {hostile.HOSTILE: 2 + 1 + 3}  # asked again three rounds after the next
+    assert "was scheduled alone in 3 rounds" in failures.causes[hostile.HOSTILE]

@@ -1,11 +1,18 @@
 """What a plain app's links allow in a round, against the formulas done by hand."""
 
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
+from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
 from fedteddi import InputError, minimum_bandwidth_hz
 from fedteddi.flower.budget import Budget, Link
 from fedteddi.flower.nodes import MEASURED_FOR, Node
+from fedteddi.flower.server import _on_our_clock
+from fedteddi.flower.told import Told, bytes_of
 
 
 def links(**columns: list[float | None]) -> list[Link]:
@@ -69,3 +76,28 @@ def test_measured_rates_are_smoothed_and_age() -> None:
     node.measure(8e6, 4.0, 2)
     assert node.measured_bps(2 + MEASURED_FOR) == pytest.approx(3e6)
     assert node.measured_bps(3 + MEASURED_FOR) is None
+
+
+def test_a_slow_first_training_is_forgotten_in_time() -> None:
+    """Like a rate: with `select_first` nobody would measure it again."""
+    node, told = Node(client_id=7), Told(counts=Counter({0: 5}), compute_s=100.0)
+    node.hear(told, 1, "num-examples")
+    node.hear(Told(counts=Counter({0: 5})), 5, "num-examples")  # asked for its labels only
+    assert node.link(7, 1 + MEASURED_FOR).compute_s == 100.0
+    assert node.link(7, 2 + MEASURED_FOR).compute_s is None
+
+
+def test_text_and_lists_without_content_weigh_nothing() -> None:
+    """Flower's own count raises there, and an app may well send an empty note."""
+    content = RecordDict({"c": ConfigRecord({"note": "", "list": []}), "m": MetricRecord({"loss": 1.0})})
+    assert bytes_of(content) == bytes_of(RecordDict({"m": MetricRecord({"loss": 1.0})}))
+    assert bytes_of(content) > 0
+
+
+def test_a_time_above_the_servers_own_is_cut_whatever_its_type() -> None:
+    @dataclass(frozen=True)
+    class Said:
+        compute_s: object
+
+    said: Any = {1: Said(10**9), 2: Said(1e9), 3: Said(0.5), 4: Said(None)}
+    assert [one.compute_s for one in _on_our_clock(said, 2.0).values()] == [2.0, 2.0, 0.5, None]

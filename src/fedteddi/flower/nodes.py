@@ -34,12 +34,15 @@ class Node:
     earlier: Counter[int] | None = None  # its class counts in the frame before
     rate_bps: float | None = None
     rate_round: int = 0
+    compute_round: int = 0  # when its computation time was measured
 
     def hear(self, told: Told, round: int, weight_key: str) -> None:
         """Take note of what the node says; whoever asks for labels only keeps what was measured before."""
         before = self.told
         if told.compute_s is None and before is not None:
             told = Told(**{**vars(told), "compute_s": before.compute_s})
+        else:
+            self.compute_round = round
         self.told, self.told_round = told, round
         examples = told.metrics.get(weight_key)
         good = isinstance(examples, int | float) and 1 <= examples <= MOST_SAMPLES
@@ -61,7 +64,9 @@ class Node:
         told = self.told
         return Link(
             client=self.name(node_id),
-            compute_s=None if told is None else told.compute_s,
+            compute_s=told.compute_s
+            if told is not None and round - self.compute_round <= MEASURED_FOR
+            else None,
             channel_gain=None if told is None else told.channel_gain,
             rate_bps=self.measured_bps(round),
         )

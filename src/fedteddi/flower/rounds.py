@@ -20,7 +20,7 @@ from fedteddi.flower.told import (
     Told,
     array_bits,
     asking,
-    count_bytes,
+    bytes_of,
     plain_content,
     read_told,
 )
@@ -121,7 +121,7 @@ class Rounds:
                 if reply.has_error():
                     self._fail(node, (reply.error.reason or "").strip().splitlines()[-1:], reply)
                     continue
-                size += count_bytes(reply.content)
+                size += bytes_of(reply.content)
                 _take(node, reply, time.monotonic() - began, take)
                 good[node] = reply
             except BadAnswerError as error:
@@ -203,7 +203,7 @@ class Rounds:
         self.nodes[node].measure(array_bits(reply), seconds - trained_s, self.number)
 
     def _refuse_if_unprepared(self, asked: dict[int, Message]) -> None:
-        if asked and self._silent == set(asked):
+        if asked and not self.nodes and self._silent == set(asked):
             raise InputError(
                 "no node's app has report_first: its client_app needs ClientApp(mods=[report_first]), first of all mods"
             )

@@ -256,7 +256,7 @@ def _on_our_clock(reports: dict[int, Report], most_s: float) -> dict[int, Report
     long = {
         n: report
         for n, report in reports.items()
-        if isinstance(report.compute_s, float) and report.compute_s > most_s
+        if isinstance(report.compute_s, int | float) and report.compute_s > most_s
     }
     return reports | {n: replace(report, compute_s=most_s) for n, report in long.items()}
 

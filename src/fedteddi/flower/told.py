@@ -1,5 +1,6 @@
 """What `Scheduled` asks of a node beside its app's own message, and what `report_first` tells it: small records."""
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ def read_told(content: RecordDict) -> Told:
         compute_s=_number(packed, "compute_s", LONGEST_S),
         update_norm=_number(packed, "update_norm", LARGEST),
         channel_gain=_number(packed, "channel_gain", LARGEST),
-        partition=partition if isinstance(partition, int) else None,
+        partition=partition if type(partition) is int and partition >= 0 else None,
         metrics=metrics,
     )
 
@@ -75,9 +76,13 @@ def plain_content(content: RecordDict) -> RecordDict:
     return RecordDict({name: record for name, record in content.items() if name not in (ASKED, TOLD)})
 
 
-def count_bytes(content: RecordDict) -> int:
-    """Return the bytes of all records of a message."""
-    return sum(record.count_bytes() for record in content.values())
+def bytes_of(content: RecordDict) -> int:
+    """Return the bytes of a message's records; Flower cannot count empty text and lists, which have next to none."""
+    total = 0
+    for record in content.values():
+        with contextlib.suppress(ValueError, IndexError):
+            total += record.count_bytes()
+    return total
 
 
 def array_bits(message: Message) -> float:

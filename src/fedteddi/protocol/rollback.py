@@ -28,23 +28,27 @@ def asked_clients(state: ServerState, failures: Failures) -> tuple[int, ...]:
     return tuple(n for n in range(len(state.times_scheduled)) if n not in away)
 
 
-def suspect(
-    state: ServerState, settings: Settings, uploads: Mapping[int, Vector], failures: Failures
-) -> None:
-    """Note what the model is now made from, and by whom; the model before is good if others could train it.
+def make_room(state: ServerState, settings: Settings, heard: tuple[int, ...], failures: Failures) -> None:
+    """Note who is scheduled alone, whether or not it uploads, or uploads alone; after `ALONE` rounds it makes room.
 
-    Who has uploaded alone for `ALONE` rounds makes room: who makes the scheduler want nobody else owns the model.
+    Who makes the scheduler want nobody else owns the model, or keeps it from moving.
     """
     rounds, done = settings.server.quarantine_rounds, state.rounds_done
     if rounds == 0:
         return
-    sole = tuple(uploads) if len(uploads) == 1 else ()
+    sole: tuple[int, ...] = heard if len(heard) == 1 else ()
     state.alone = state.alone + sole if sole and set(sole) == set(state.alone) else sole
     if len(state.alone) >= ALONE and 2 * (len(_away(state)) + 1) <= len(state.times_scheduled):
         state.quarantine, state.alone = state.quarantine | {sole[0]: done + 1 + rounds}, ()
         failures.add(
-            {sole[0]: f"it uploaded alone in {ALONE} rounds: it is in quarantine for {rounds} rounds"}
+            {sole[0]: f"it was scheduled alone in {ALONE} rounds: it is in quarantine for {rounds} rounds"}
         )
+
+
+def suspect(state: ServerState, settings: Settings, uploads: Mapping[int, Vector]) -> None:
+    """Note what the model is made from now, and by whom; the one before is good if others could train it."""
+    if settings.server.quarantine_rounds == 0:
+        return
     if len(uploads) > 1 or not uploads.keys() <= state.suspects.keys() or state.good is None:
         state.good, state.good_aggregation, state.suspects = state.weights, state.aggregation, {}
     norms = {client: vector_norm(upload - state.weights) for client, upload in uploads.items()}

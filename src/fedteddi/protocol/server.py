@@ -16,7 +16,7 @@ from fedteddi.protocol.costs import NOTHING, Cost, report_numbers, sending, uplo
 from fedteddi.protocol.gradient_std import measured_gradient_std, who_measures
 from fedteddi.protocol.messages import SKETCH_SIZE, Answers, Request
 from fedteddi.protocol.rejections import Failures
-from fedteddi.protocol.rollback import asked_clients, recover, suspect
+from fedteddi.protocol.rollback import asked_clients, make_room, recover, suspect
 from fedteddi.protocol.round_json.answer import finish_s
 from fedteddi.protocol.state import RoundFacts, ServerState, ask, check_not_diverged
 from fedteddi.protocol.uploads import received_uploads
@@ -263,8 +263,9 @@ class _Round:
             drop_not_finite(arrived, rejections)
         self.failures.note(answers.failed, rejections)
         check_not_diverged(state, self.settings, rejections, arrived)
+        make_room(state, self.settings, scheduled if len(scheduled) == 1 else tuple(arrived), self.failures)
         if arrived:
-            suspect(state, self.settings, arrived, self.failures)
+            suspect(state, self.settings, arrived)
             state.weights, state.aggregation = after or self._aggregated(received, arrived)
             state.not_finite = frozenset()
             state.times_scheduled[list(arrived)] += 1

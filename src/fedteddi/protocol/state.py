@@ -43,7 +43,9 @@ class ServerState:
     suspects: dict[int, float] = field(
         default_factory=dict
     )  # who made it what it is now: ‖w_n − w‖, by client
-    alone: tuple[int, ...] = ()  # who uploaded alone in the last rounds, as long as it is the same client
+    alone: tuple[
+        int, ...
+    ] = ()  # who was scheduled alone in the last rounds, as long as it is the same client
     quarantine: dict[int, int] = field(
         default_factory=dict
     )  # after which `rounds_done` a client is asked again

@@ -23,7 +23,7 @@ class ServerSettings(Section):
     quarantine_rounds: Annotated[int, Field(ge=0)] = key(
         0,
         "For how many rounds a client is not asked whose upload made the model diverge, which is put back, or who"
-        " uploaded alone three times in a row; 0: nobody, and a run that diverges ends.",
+        " was scheduled alone three times in a row; 0: nobody, and a run that diverges ends.",
         unit="rounds",
     )
     claim_factor: Annotated[float, Field(ge=0, allow_inf_nan=False)] = key(
