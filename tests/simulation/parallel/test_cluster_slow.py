@@ -97,7 +97,7 @@ def test_the_same_bits_as_here_and_a_killed_worker_is_replaced(
     assert "worker of group" in news
     assert "is played again" in news
     assert seen[-1].rounds_done == seen[-1].rounds_in_all == 44
-    resumed = (tmp_path / "study" / "Fatal-d1-s0" / "environment.json").read_text()
+    resumed = (tmp_path / "study" / "fatal-d1-s0" / "environment.json").read_text()
     assert '"cpus"' in resumed
 
 
@@ -152,7 +152,7 @@ def test_a_worker_that_always_dies_is_given_up_and_refusals_come_back(tmp_path: 
     file = tmp_path / "mine.py"
     file.write_text(FATAL.format(name="Fatal", marker=str(tmp_path / "m"), always=True))
     asked: dict[str, Any] = {"seeds": [0], "data": tiny_data(), "ray": "local"}
-    with pytest.raises(InputError, match=r"group 1 of 1 \(Fatal-d1-s0\) died 3 times .*--resume"):
+    with pytest.raises(InputError, match=r"group 1 of 1 \(fatal-d1-s0\) died 3 times .*--resume"):
         compare(tiny_settings(), schedulers=[f"{file}:Fatal"], **asked)
     file.write_text("class Mine:\n    name = 'mine'\n    def select(self, view, rng): return {}['x']\n")
     with pytest.raises(InputError, match=r"mine raised KeyError: 'x' \(mine.py, line 3\)"):
@@ -300,7 +300,7 @@ OWN_STUDY = """
 title = "Two rules"
 experiment = "fashion"
 changes = { rounds = [0, 9], training = { pretrain_epochs = 0, local_steps = 1 } }
-ours = "Gated"
+ours = "gated"
 schedulers = ["mine.py:Gated", "random"]
 seeds = [0, 1]
 deadlines_s = [1.0]
