@@ -11,7 +11,18 @@ from typing import Annotated, Any
 import typer
 
 import fedteddi
-from fedteddi.cli import benchmark, data, experiments, export, parts, rounds, settings, studies, watch
+from fedteddi.cli import (
+    benchmark,
+    data,
+    experiments,
+    export,
+    parts,
+    rounds,
+    scenario,
+    settings,
+    studies,
+    watch,
+)
 from fedteddi.cli.output import say
 from fedteddi.errors import InputError, NoEffectWarning, TrackingWarning
 from fedteddi.extras import explained
@@ -27,6 +38,7 @@ app = typer.Typer(
 )
 
 experiments.register(app)
+scenario.register(app)
 export.register(app)
 watch.register(app)
 data.register(app)

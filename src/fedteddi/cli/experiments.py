@@ -1,4 +1,4 @@
-"""The commands that simulate: run, compare, report, scenario. Torch is imported only when one of them is used."""
+"""The commands that simulate: run, compare, report. Torch is imported only when one of them is used."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +42,7 @@ from fedteddi.cli.options import (
     parse_seeds,
     rule_with,
     seconds_left,
+    settings_from,
 )
 from fedteddi.cli.output import out, say
 from fedteddi.cli.page import HTML, Html, HtmlCommand, Open, make_page, refuse_beside
@@ -53,7 +54,6 @@ from fedteddi.schedulers.registry import built_in
 
 if TYPE_CHECKING:
     from fedteddi.results.runs import RunRecord, Study
-    from fedteddi.settings import Settings
 
 
 MOST_ROWS = 15  # of a run's curve, in a frame
@@ -64,7 +64,6 @@ def register(app: typer.Typer) -> None:
     app.command()(run)
     app.command(cls=RayCommand)(compare)
     app.command(cls=HtmlCommand)(report)
-    app.command()(scenario)
 
 
 def run(
@@ -86,7 +85,7 @@ def run(
     """Run one experiment with one scheduler, and print how accuracy grew."""
     from fedteddi.experiment import RunOptions, simulate
 
-    settings = _settings(experiment, rounds, changes)
+    settings = settings_from(experiment, rounds, changes)
     rule = rule_with(scheduler or settings.scheduler, option)
     if scheduler is None:
         rule = replace(rule, options=settings.scheduler_options | rule.options)
@@ -163,7 +162,7 @@ def compare(
     from fedteddi.experiment import RunOptions
     from fedteddi.experiment import compare as compare_runs
 
-    settings = _settings(experiment, rounds, changes)
+    settings = settings_from(experiment, rounds, changes)
     swept = sweeps.read_sweep(sweep or [])
     folder = out_folder or Path("runs") / f"{Path(experiment).stem}-{'sweep' if swept else 'compare'}"
     with watching() as watch:
@@ -270,48 +269,3 @@ def _report(study: "Study", folder: Path, targets: list[float] | None, ours: str
         say("warning", made.warning)
     out.print()
     return open_next(made.files[0], made.files)
-
-
-def scenario(
-    experiment: Experiment = "fashion",
-    seed: Seed = None,
-    out_file: Annotated[Path, typer.Option("--out", help="Where the picture goes (.png and .svg).")] = Path(
-        "scenario.png"
-    ),
-    changes: Changes = None,
-    data_dir: DataDir = None,
-) -> None:
-    """Print and draw who holds which classes in every frame, before anything is trained."""
-    import numpy as np
-
-    from fedteddi.cli.tables import plan_sentence, print_plan
-    from fedteddi.learning.datasets.dataset import load_dataset
-    from fedteddi.results.drawing import save
-    from fedteddi.results.figures import scenario_heat_map
-    from fedteddi.scenario.build import build_plan
-
-    settings = _settings(experiment, None, changes)
-    settings = settings if seed is None else settings.changed(seed=seed)
-    data = load_dataset(settings.dataset, data_dir)
-    plan = build_plan(
-        settings.scenario, data.train_labels.numpy(), data.num_classes, len(settings.rounds), settings.seed
-    )
-    out.print(f"{experiment}, seed {settings.seed}: {plan_sentence(plan)}\n")
-    print_plan(plan)
-    counts = np.stack([frame.counts for frame in plan.frames])
-    title = f"Who holds what: {Path(experiment).stem}, {settings.dataset}, seed {settings.seed}"
-    try:
-        files_written = save(scenario_heat_map(counts, title), out_file)
-    except OSError as error:
-        raise InputError(f"{out_file} cannot be written ({error.strerror}): choose another --out") from None
-    out.print(f"drawn in {files_written[0]}", soft_wrap=True)
-    say_next(f"fedteddi run {experiment}, or fedteddi compare {experiment}")
-
-
-def _settings(experiment: str, rounds: int | None, changes: list[str] | None) -> "Settings":
-    from fedteddi.settings import load_experiment, override
-
-    settings = load_experiment(experiment)
-    if rounds is not None:
-        settings = settings.changed(rounds=[rounds if length else 0 for length in settings.rounds])
-    return override(settings, changes or [])

@@ -1,7 +1,7 @@
 """The options that commands which simulate share."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -10,6 +10,9 @@ from fedteddi.cli.process_age import process_age_s
 from fedteddi.errors import InputError
 from fedteddi.registry import read_options
 from fedteddi.schedulers.registry import NamedRule, named_rule, scheduler_names
+
+if TYPE_CHECKING:
+    from fedteddi.settings import Settings
 
 
 def complete_scheduler(incomplete: str) -> list[str]:
@@ -182,3 +185,13 @@ def parse_seeds(text: str, start: int = 0) -> list[int]:
 def seconds_left(time_limit_s: float | None) -> float | None:
     """Return what is left of a time limit that counts from the process's start."""
     return None if time_limit_s is None else max(0.0, time_limit_s - process_age_s())
+
+
+def settings_from(experiment: str, rounds: int | None, changes: list[str] | None) -> "Settings":
+    """Return an experiment's settings with what the command line changes."""
+    from fedteddi.settings import load_experiment, override
+
+    settings = load_experiment(experiment)
+    if rounds is not None:
+        settings = settings.changed(rounds=[rounds if length else 0 for length in settings.rounds])
+    return override(settings, changes or [])
