@@ -255,7 +255,7 @@ def test_changes_that_privacy_hides_cannot_be_detected(tmp_path: Path) -> None:
 def known_run(first_mix: dict[int, np.ndarray], num_samples: dict[int, int], most: int) -> Any:
     labels = np.repeat([0, 1, 2], [100, 10, 50])
     settings = Settings().changed(evaluation__loss_samples=most)
-    state = SimpleNamespace(first_mix=first_mix, num_samples=num_samples, frame=1)
+    state = SimpleNamespace(first_mix=first_mix, num_samples=num_samples, frame=1, loss_mix=None)
     return SimpleNamespace(
         state=state, settings=settings, clients=SimpleNamespace(world=SimpleNamespace(labels=labels))
     )
@@ -283,3 +283,13 @@ def test_a_class_that_the_server_has_not_is_left_out() -> None:
     assert run.clients.world.labels[known.samples_like(run)].tolist() == [0] * 20
     with pytest.raises(InputError, match="no image of any class that clients report"):
         known.samples_like(known_run({0: np.array([0, 0, 0, 1.0])}, {0: 10}, 20))
+
+
+def test_losses_of_a_frame_are_measured_on_the_same_data_whoever_claims_more_later() -> None:
+    run = known_run({0: np.array([1.0, 0, 0]), 1: np.array([0, 0, 1.0])}, {0: 10, 1: 10}, 20)
+    first = known.samples_like(run)
+    run.state.num_samples[1] = 30
+    run.state.first_mix[2] = np.array([0, 1.0, 0])
+    np.testing.assert_array_equal(known.samples_like(run), first)
+    run.state.loss_mix = None  # as the next frame begins
+    assert len(known.samples_like(run)) != len(first) or (known.samples_like(run) != first).any()

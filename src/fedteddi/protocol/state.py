@@ -36,6 +36,9 @@ class ServerState:
     # Who sent numbers that are not finite since the model last changed, in phases without one valid answer.
     not_finite: frozenset[int] = frozenset()
     gradient_std: float = 0.0  # the last σ̂: it stays where none of those asked for a variance sends one
+    loss_mix: np.ndarray | None = (
+        None  # of a fleet's clients as the frame began: what F_l is measured on, [C]
+    )
     scheduler_state: State = None  # what a rule with memory carries from round to round
     # Only with `server.quarantine_rounds` (protocol/rollback.py):
     good: Vector | None = None  # the last model that others than its makers could train
@@ -58,7 +61,7 @@ class ServerState:
 
     def enter_frame(self, frame: int) -> None:
         """New data has arrived: what was current is now the past."""
-        self.frame, self.round = frame, 0
+        self.frame, self.round, self.loss_mix = frame, 0, None
         held = [np.flatnonzero(mix) for mix in self.first_mix.values()]
         self.seen_before |= frozenset(np.concatenate(held).tolist()) if held else frozenset()
         # Data that changed within a frame have drifted since it began.

@@ -46,6 +46,7 @@ def save_checkpoint(run: Run) -> None:
         "gradient_std": state.gradient_std,
         "num_samples": list(state.num_samples.items()),
         "seen_before": sorted(state.seen_before),
+        "loss_mix": None if state.loss_mix is None else state.loss_mix.tolist(),
         "suspects": [*state.suspects.items()],
         "quarantine": [*state.quarantine.items()],
         "alone": list(state.alone),
@@ -154,6 +155,8 @@ def load_checkpoint(run: Run, folder: RunFolder) -> None:
     state.previous_mix, state.current_mix, state.first_mix = (_mixes(name, facts, tensors) for name in MIXES)
     state.num_samples = dict(facts.get("num_samples", ()))
     state.seen_before = frozenset(facts.get("seen_before", ()))
+    mix = facts.get("loss_mix")
+    state.loss_mix = None if mix is None else np.array(mix)
     state.not_finite = frozenset(facts.get("not_finite", ()))  # checkpoints before this was kept: nobody
     state.gradient_std = facts.get("gradient_std", 0.0)
     # Checkpoints before these were kept: nobody was suspected of anything.

@@ -42,7 +42,9 @@ def samples_like(run: Run) -> np.ndarray:
     As many as `evaluation.loss_samples`, or fewer where a class would run out; classes of which the server has no
     images are left out.
     """
-    labels, mix = run.clients.world.labels, _pooled(run, run.state.first_mix)
+    if run.state.loss_mix is None:  # the same all through the frame, whoever reports late or claims more
+        run.state.loss_mix = _pooled(run, run.state.first_mix)
+    labels, mix = run.clients.world.labels, run.state.loss_mix
     there = np.bincount(labels, minlength=len(mix))  # [C]
     mix = np.where(there > 0, mix, 0.0)
     held = mix > 0
